@@ -78,10 +78,10 @@ def rust_as_ecma(pattern: str) -> str:
         >>> print(rust_as_ecma("(?i)^no"))
         ^[Nn][Oo]
     """
-    return _Reader(pattern).run()
+    return _RustReader(pattern).run()
 
 
-class _Reader:
+class _RustReader:
     """Reads a pattern that Rust accepts, and writes it anew."""
 
     def __init__(self, pattern: str) -> None:

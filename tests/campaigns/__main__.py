@@ -14,7 +14,19 @@ import torch
 
 from tests.campaigns.campaign import Campaign, Result, run
 
-NAMES = ("patterns", "schemas", "masks", "hooks", "sessions", "typed", "configurations", "chains", "grammars")
+NAMES = (
+    "patterns",
+    "javascript",
+    "schemas",
+    "types",
+    "masks",
+    "hooks",
+    "sessions",
+    "typed",
+    "configurations",
+    "chains",
+    "grammars",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
-from logitkit.penalties.occurrences import EMPTY
+from logitkit.penalties.token_counts import EMPTY
 from logitkit.saving.state_format import decode, encode
 from tests.core.misbehaving import Counter
 from tests.core.state_files import BOTH, PENALTY, TWO, VOCABULARY, refuse, rewrite, some_state

@@ -182,8 +182,9 @@ def values(model: Any, tokenizer: Any, words: lk.Vocabulary) -> None:
     pieces = generate_typed(model, tokenizer, "A code: ", re.compile("[A-Z]{3}"), stream=True)
     assert_type(list(pieces), list[str])
     assert_type(pieces.value, str)
-    turn = generate_typed(model, tokenizer, "The weather? ", lk.Tools([get_weather], format="hermes", choice="required"))
-    assert_type(turn.value, lk.Turn)
+    tools = lk.Tools([get_weather], format="hermes", choice="required")
+    turn = generate_typed(model, tokenizer, "The weather? ", tools)
+    assert_type(turn.value.calls[0].name, str)
     literal = generate_typed(model, tokenizer, "Is it? ", Literal["yes", "no"], processor=lk.Temperature(0.5))
     assert_type(literal.value, Any)
     samples = generate_typed(model, tokenizer, ["One: "], int, num_samples=2, seed=1, max_new_tokens=4)
@@ -191,8 +192,9 @@ def values(model: Any, tokenizer: Any, words: lk.Vocabulary) -> None:
     without_argument: lk.Processor = lk.Regex("[0-9]+", words)
     assert generate_typed(model, tokenizer, "A number: ", without_argument, max_new_tokens=40).value
     try:
-        generate_typed(model, tokenizer, "One: ", int, max_new_token=4)  # type: ignore[call-overload]
-    except lk.errors.ConfigurationError as error:
+        # A misspelt option is an error of the type checker: without it, this comment would be one.
+        generate_typed(model, tokenizer, "", int, max_token=4)  # type: ignore[call-overload] # pyright: ignore[reportCallIssue]
+    except TypeError as error:
         print(error)
 
 

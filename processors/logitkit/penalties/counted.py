@@ -9,8 +9,8 @@ from typing import Annotated, Any, NamedTuple
 from torch import Tensor
 
 from logitkit.parameters import Number
-from logitkit.penalties.occurrences import Occurrences
 from logitkit.penalties.repetition import OccurrencePenalty, renewed_memories
+from logitkit.penalties.token_counts import TokenCounts
 from logitkit.penalties.token_history import COUNTED, TokenHistory
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
@@ -33,7 +33,7 @@ class CountedState(NamedTuple):
     """
 
     history: TokenHistory
-    occurred: Occurrences
+    occurred: TokenCounts
     penalty: Annotated[Tensor, PENALTY]
 
     def renewed(self, tensors: Mapping[str, Tensor]) -> CountedState:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from logitkit.errors import StateFileError
 from logitkit.parameters import Number
-from logitkit.penalties.occurrences import Occurrences
+from logitkit.penalties.token_counts import TokenCounts
 from logitkit.penalties.token_history import COUNTED, NOTHING_COUNTED, UNBOUNDED, HistoryProcessor, TokenHistory
 from logitkit.protocol.calls import check_tokens
 from logitkit.protocol.context import Context
@@ -57,11 +57,11 @@ class OccurrencePenalty(HistoryProcessor[S]):
         """
         raise NotImplementedError
 
-    def memories(self, context: Context) -> tuple[TokenHistory, Occurrences]:
+    def memories(self, context: Context) -> tuple[TokenHistory, TokenCounts]:
         """Return what rows remember at first: the tokens in the window, and all distinct tokens if there is no window."""
         prompt = context.prompt if self.include_prompt else context.prompt[:, :0]
         history = TokenHistory.nothing(context) if self.window is None else self.history(context)
-        return history, Occurrences.of(context, prompt, self.window is None, self.counts)
+        return history, TokenCounts.of(context, prompt, self.window is None, self.counts)
 
     def advance(self, state: S, tokens: Tensor) -> S:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
@@ -133,7 +133,7 @@ def counts_of(tokens: Tensor) -> Tensor:
     return torch.searchsorted(ordered, tokens, right=True) - torch.searchsorted(ordered, tokens)
 
 
-def renewed_memories(tensors: Mapping[str, Tensor], often: bool) -> tuple[TokenHistory, Occurrences]:
+def renewed_memories(tensors: Mapping[str, Tensor], often: bool) -> tuple[TokenHistory, TokenCounts]:
     """Return what rows remember, from a state of version 0.2, which kept all tokens of rows without a window too.
 
     Args:
@@ -154,7 +154,7 @@ def renewed_memories(tensors: Mapping[str, Tensor], often: bool) -> tuple[TokenH
     if problem:
         raise StateFileError(f"its history is corrupt: {problem}")
     rows, counted = len(history.length), history.window == UNBOUNDED
-    occurred = Occurrences.of(
+    occurred = TokenCounts.of(
         Context.of([[]] * rows, vocabulary_size=1), torch.zeros(rows, 0), bool(counted.any()), often
     )
     occurred = occurred._replace(counted=counted)
@@ -178,7 +178,7 @@ class RepetitionState(NamedTuple):
     """
 
     history: TokenHistory
-    occurred: Occurrences
+    occurred: TokenCounts
     penalty: Annotated[Tensor, PENALTY]
 
     def renewed(self, tensors: Mapping[str, Tensor]) -> RepetitionState:

@@ -7,5 +7,6 @@ runs                                 positions of `x{1,256}`, of which one stand
 minimise, refinement, components     fewest states, as a whole and on one cycle; cycles
 lengths                              how long texts are
 counted                              repetition copied instead of rebuilt
+code_units                           from UTF-16 code units to characters
 alphabet, symbol_blocks              classes of code points that a pattern does not distinguish; overlapping sets of these
 """

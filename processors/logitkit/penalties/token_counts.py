@@ -26,7 +26,7 @@ from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.context import Context
 from logitkit.protocol.state import Fill
 
-__all__ = ["EMPTY", "Occurrences"]
+__all__ = ["EMPTY", "TokenCounts"]
 
 # Fills the places after the last id.
 EMPTY = 2**31 - 1
@@ -35,7 +35,7 @@ EMPTY = 2**31 - 1
 ROOM = 256
 
 
-class Occurrences(NamedTuple):
+class TokenCounts(NamedTuple):
     """The distinct tokens of each row, ascending.
 
     Args:
@@ -53,7 +53,7 @@ class Occurrences(NamedTuple):
     grows: Annotated[Tensor, Fill(True)]
 
     @classmethod
-    def of(cls, context: Context, prompt: Tensor, counted: bool, often: bool) -> Occurrences:
+    def of(cls, context: Context, prompt: Tensor, counted: bool, often: bool) -> TokenCounts:
         """Begin with the tokens of a prompt.
 
         Args:
@@ -92,7 +92,7 @@ class Occurrences(NamedTuple):
             return "a row has more or fewer counts than ids"
         return None
 
-    def add(self, tokens: Tensor) -> Occurrences:
+    def add(self, tokens: Tensor) -> TokenCounts:
         """Return the state after more tokens: [B] or [B, T] int64, -1 = none."""
         if tokens.dim() == 2 and tokens.shape[1] == 1:
             tokens = tokens[:, 0]
@@ -101,7 +101,7 @@ class Occurrences(NamedTuple):
         tokens = tokens if tokens.dim() == 2 else tokens[:, None]
         return self.grown(tokens.shape[1]).add_tensors(tokens)
 
-    def grown(self, more: int) -> Occurrences:
+    def grown(self, more: int) -> TokenCounts:
         """Return the state with room for some tokens; if it needs to grow, its room at least doubles.
 
         A compiled graph cannot read how many ids there are, so there a row must not outgrow its room.
@@ -118,7 +118,7 @@ class Occurrences(NamedTuple):
             counts=torch.nn.functional.pad(self.counts, (0, extra if self.counts.shape[1] else 0)),
         )
 
-    def add_one_each(self, tokens: Tensor) -> Occurrences:
+    def add_one_each(self, tokens: Tensor) -> TokenCounts:
         """Add [B] tokens on the CPU, for which there is room. At every step, so with as few calls of numpy as possible."""
         ids, counts, number = self.ids.numpy(), self.counts.numpy(), self.number.tolist()
         often, fresh = counts.shape[1] > 0, False
@@ -137,7 +137,7 @@ class Occurrences(NamedTuple):
                 number[row] = end + 1
             if often:
                 counts[row, place] += 1
-        return Occurrences(
+        return TokenCounts(
             torch.from_numpy(ids) if fresh else self.ids,
             torch.from_numpy(counts) if often else self.counts,
             torch.tensor(number) if fresh else self.number,
@@ -145,7 +145,7 @@ class Occurrences(NamedTuple):
             self.grows,
         )
 
-    def add_several(self, tokens: Tensor) -> Occurrences:
+    def add_several(self, tokens: Tensor) -> TokenCounts:
         """Add [B, T] tokens on the CPU."""
         rows = tokens.numpy().astype(np.int32)
         met = [
@@ -169,7 +169,7 @@ class Occurrences(NamedTuple):
             ids=torch.from_numpy(ids), counts=torch.from_numpy(counts), number=torch.from_numpy(number)
         )
 
-    def add_tensors(self, tokens: Tensor) -> Occurrences:
+    def add_tensors(self, tokens: Tensor) -> TokenCounts:
         """Add [B, T] tokens, for which there is room."""
         if not self.ids.shape[1]:
             return self

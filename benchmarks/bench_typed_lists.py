@@ -40,7 +40,12 @@ def loaded(engine: str) -> tuple[Any, Any, Any]:
 
     tokenizer = AutoTokenizer.from_pretrained(model_dir())
     known = json.loads((Path(model_dir()) / "config.json").read_text("utf-8"))
-    sizes: dict[str, Any] = {"hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 8, "num_attention_heads": 8}
+    sizes: dict[str, Any] = {
+        "hidden_size": 512,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 8,
+        "num_attention_heads": 8,
+    }
     ends = {name: known[name] for name in ("bos_token_id", "eos_token_id", "vocab_size")}
     torch.manual_seed(0)
     model = LlamaForCausalLM(LlamaConfig(**sizes, **ends, max_position_embeddings=256)).eval()

@@ -250,3 +250,22 @@ def test_options_that_are_refused(options: dict[str, Any], message: str) -> None
     model, tokenizer = loaded("transformers")
     with pytest.raises(ConfigurationError, match=message):
         generate_typed(model, tokenizer, PROMPTS[0], int, max_new_tokens=4, **options)
+
+
+def test_a_text_without_end_stops_at_the_default_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tokenizer = loaded("transformers")
+    monkeypatch.setattr("logitkit_adapters.sessions.typed.DEFAULT_LIMIT", 9)
+    letters = lk.BanTokens(Engine("transformers").module.vocabulary(tokenizer, model).eos_ids)
+    found = generate_typed(model, tokenizer, PROMPTS[:2], re.compile("[a-z]*"), processor=letters, errors="return")
+    assert [len(one.token_ids) for one in found] == [9, 9]
+    with pytest.raises(IncompleteOutput, match=r"the limit is 9 new tokens, .*; give max_new_tokens=12 or more"):
+        generate_typed(model, tokenizer, PROMPTS[0], date)
+    assert generate_typed(model, tokenizer, PROMPTS[0], date, max_new_tokens=12).finished == "closed"
+
+
+def test_models_with_an_encoder_are_told_the_way() -> None:
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    small = T5Config(vocab_size=1280, d_model=16, d_kv=4, d_ff=16, num_layers=1, num_heads=2)
+    with pytest.raises(ConfigurationError, match=r"generate with a hook: model\.generate\(.*logits_processor="):
+        generate_typed(T5ForConditionalGeneration(small), loaded("transformers")[1], PROMPTS[0], int, max_new_tokens=4)

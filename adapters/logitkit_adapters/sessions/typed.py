@@ -34,6 +34,9 @@ OPTIONS = (
     *("attention_mask", "max_new_tokens", "processor", "seed", "num_samples", "num_beams", "length_penalty"),
     *("closing", "stream", "errors", "retries", "batch_size", "session"),
 )
+# The maximum number of new tokens, unless it is given: a page of text.
+DEFAULT_LIMIT = 1024
+
 One: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, Any]]
 Several: TypeAlias = list[str] | Sequence[list[int]] | Sequence[Sequence[Mapping[str, Any]]]
 Text: TypeAlias = re.Pattern[str] | Language
@@ -264,8 +267,7 @@ def generate_typed(
             In llama.cpp, in models with recurrent layers and with `session`, they run one after another.
         output_type: A pydantic model, a dataclass, a `TypedDict`, `Literal`, an `Enum`, `int`, `float`, `bool`, `date`,
             `list[int]`, `X | None`, a JSON Schema as a dict, `re.compile(...)`, `logitkit.Tools`, a language or a processor.
-        max_new_tokens: The maximum number of new tokens per output. None: up to the model's last position, after the longest
-            prompt of a list.
+        max_new_tokens: The maximum number of new tokens per output. None: 1,024, or fewer if the model has fewer positions left.
         attention_mask: 1 for a token and 0 for padding, in the shape of the token ids.
         processor: Further processors, which run after the constraint of the type, such as `logitkit.Temperature(0.7)`. In vLLM,
             they and the type need a JSON form, and are of different kinds.
@@ -315,11 +317,12 @@ def generate_typed(
     request = text.request(kind, constraint, closing, processor)
     used = text.session() if session is None else session
     how = {"num_samples": num_samples, "num_beams": num_beams, "length_penalty": length_penalty, "seed": seed}
-    call = used.prepare(prompt, attention_mask, max_new_tokens, request, log_probs=text.log_probs, **how)
-    limit = min(call.counts)
+    most = DEFAULT_LIMIT if max_new_tokens is None and used.max_length is None else max_new_tokens
+    call = used.prepare(prompt, attention_mask, most, request, log_probs=text.log_probs, **how)
+    limit = min(*call.counts, DEFAULT_LIMIT) if max_new_tokens is None else max_new_tokens
     call = replace(call, counts=[limit] * len(call.prompts))
     reader = OutputReader(kind, text.vocabulary, constraint, request)
-    reader.check_limit(limit, max_new_tokens is not None)
+    reader.check_limit(limit, max_new_tokens is not None or limit == DEFAULT_LIMIT)
     several = stands_for_several(prompt) or len(call.rows) > 1
     if stream:
         if several or retries:

@@ -121,6 +121,8 @@ def test_a_limit_of_the_context_and_one_of_its_own() -> None:
     assert 4 in legal(both, [0], None)
     assert 4 in legal(both, [0], 9)
     assert 4 not in legal(both, [0], 3)
+    short = lk.JsonSchema({"enum": ["a", "abab"]}, VOCABULARY, closing=3)
+    assert 4 not in legal(lk.chain(both, short), [0], 9)
 
 
 def test_its_configuration_names_the_parts() -> None:

@@ -106,7 +106,7 @@ def _without_beams(original: Callable[..., Any]) -> Callable[..., Any]:
 async def _admit(engine: Any, params: Any) -> None:
     """Wait for the verdict on a request's configuration, which `validate_params` then finds."""
     try:
-        what = asked(params)
+        what = asked(params, engine.vllm_config)
     except ConfigurationError:
         return  # `validate_params` raises it again, where vLLM expects it
     if what is None or what.text is None:

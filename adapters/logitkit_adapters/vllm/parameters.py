@@ -10,6 +10,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.parameters.integers import as_integer
 from logitkit.protocol.processor import is_processor
 from logitkit_adapters.hooks.recent import Recent
+from logitkit_adapters.vllm.bans import NO_BANS, EngineBans, engine_bans
 from logitkit_adapters.vllm.settings import settings
 
 __all__ = ["KEY", "PROMPT_LENGTH", "Asked", "asked", "check_is_json", "configuration", "prompt_length"]
@@ -36,18 +37,26 @@ class Asked(NamedTuple):
         given: JSON, as servers receive it, or a mapping.
         text: Its JSON, the key of caches, or None if it has none.
         tokens: The `max_tokens` of the request if the configuration may depend on it, or None.
+        bans: The tokens that vLLM's own parameters ban.
     """
 
     given: str | Mapping[str, Any]
     text: str | None
     tokens: int | None
+    bans: EngineBans = NO_BANS
+
+    @property
+    def key(self) -> tuple[str | None, int | None, EngineBans]:
+        """The key of caches: all that the processor depends on. Only one with a text is complete."""
+        return self.text, self.tokens, self.bans
 
 
-def asked(sampling_params: Any) -> Asked | None:
+def asked(sampling_params: Any, vllm_config: Any | None = None) -> Asked | None:
     """Return the configuration of a request, or None; it is not read yet.
 
     Args:
         sampling_params: The request's `SamplingParams`.
+        vllm_config: The `VllmConfig` of its engine, in the front end.
 
     Raises:
         ConfigurationError: It is not a mapping or a text, or it is too long, or the plugin is off.
@@ -69,7 +78,8 @@ def asked(sampling_params: Any) -> Asked | None:
         text = _text(given)
     else:
         raise _not_an_object(given)
-    return Asked(given, text, tokens if text is None or _may_depend_on_length(text) else None)
+    counted = text is None or _may_depend_on_length(text)
+    return Asked(given, text, tokens if counted else None, engine_bans(sampling_params, vllm_config))
 
 
 def _text(config: Mapping[str, Any]) -> str | None:

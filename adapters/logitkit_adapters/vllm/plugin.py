@@ -101,11 +101,12 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
         Raises:
             LogitkitError: It is not allowed. The error is always a ValueError too, which a server answers with status 400.
         """
-        what = asked(sampling_params)
+        engine = engine_of_caller()
+        what = asked(sampling_params, engine)
         prompt_length(sampling_params)
         if what is not None:
             beside_grammar = getattr(sampling_params, "structured_outputs", None) is not None
-            configurations_of(engine_of_caller()).check(what, beside_grammar)
+            configurations_of(engine).check(what, beside_grammar)
 
     def is_argmax_invariant(self) -> bool:
         """Return False: a processor may change which token is the most likely."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import NoReturn, SupportsIndex
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,9 +123,20 @@ class Vocabulary:
             tensor([[False, False,  True, False]])
         """
         given = {_checked_id("ids", i, self.size) for i in ids}
-        left_out = self.left_out | given.difference(self.eos_ids)
-        if left_out == self.left_out:
+        left_out = given.difference(self.eos_ids)
+        if left_out <= self.left_out:
             return self
+        if self.whole is not None:
+            return self.whole.without(left_out | self.left_out)
+        found = self._parts.get(frozenset(left_out))
+        return self._part(frozenset(left_out)) if found is None else found
+
+    @cached_property
+    def _parts(self) -> WeakValueDictionary[frozenset[int], Vocabulary]:
+        """The vocabularies without some of its tokens that are in use."""
+        return WeakValueDictionary()
+
+    def _part(self, left_out: frozenset[int]) -> Vocabulary:
         made = Vocabulary.__new__(Vocabulary)
         put = super(Vocabulary, made).__setattr__
         tokens = list(self.tokens)
@@ -134,11 +146,11 @@ class Vocabulary:
         for name in ("eos_ids", "size", "pad_id"):
             put(name, getattr(self, name))
         put("special", MappingProxyType({name: i for name, i in self.special.items() if i not in left_out}))
-        put("whole", self.whole or self)
+        put("whole", self)
         put("left_out", left_out)
         if not any(tokens):
             raise VocabularyError("no token with text is left; leave out fewer tokens")
-        return made
+        return self._parts.setdefault(left_out, made)
 
     @cached_property
     def joined(self) -> JoinedTokens:

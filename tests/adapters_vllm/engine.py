@@ -157,9 +157,11 @@ def run_apart(batches: Any, wrote: Path, plugin: bool, settings: dict[str, Any],
 def run_script(module: str, task: Any, wrote: Path, environment: dict[str, str]) -> Any:
     """Give a module a task, in a process of its own, and return what it wrote."""
     command = [sys.executable, "-m", module, json.dumps(task), str(wrote)]
-    run = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **environment}
-    )
+    found = {**os.environ, **environment}
+    # Folders of the caller stay on the path.
+    paths = [more.get("PYTHONPATH") for more in (environment, os.environ)]
+    found["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path for path in paths if path))
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=found)
     assert run.returncode == 0, run.stderr[-3000:]
     return json.loads(wrote.read_text())
 

@@ -1,16 +1,16 @@
-"""Data from the configuration of a vLLM engine: its vocabulary, and whether it hides tokens from plugins."""
+"""Data from the configuration of a vLLM engine: its vocabulary, and how many tokens it drafts."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from logitkit.errors import ConfigurationError, VocabularyError
+from logitkit.errors import VocabularyError
 from logitkit.vocabulary import Vocabulary
 from logitkit_adapters import tokenizers
 from logitkit_adapters.hooks.model_tokens import ids_of
 
-__all__ = ["check_tokens_are_shown", "drafts_of", "engine_of_caller", "engine_vocabulary", "vocabulary"]
+__all__ = ["drafts_of", "engine_of_caller", "engine_vocabulary", "vocabulary"]
 
 
 def vocabulary(tokenizer: Any, model: Any = None, *, eos_ids: Any = None, size: int | None = None) -> Vocabulary:
@@ -85,17 +85,6 @@ def engine_of_caller() -> Any | None:
             return found
         frame = frame.f_back  # type: ignore[assignment]
     return None
-
-
-def check_tokens_are_shown(vllm_config: Any) -> None:
-    """Raise `ConfigurationError` if the engine would hide the newest token of a request from the plugin."""
-    if vllm_config.scheduler_config.async_scheduling and not vllm_config.model_config.logits_processors:
-        raise ConfigurationError(
-            "with asynchronous scheduling, vLLM's V1 model runner hides the newest token from a plugin that is installed but not "
-            "named; name it (--logits-processors logitkit_adapters.vllm:LogitsProcessor, or "
-            'logits_processors=["logitkit_adapters.vllm:LogitsProcessor"]), or switch it off (--no-async-scheduling, or '
-            "async_scheduling=False)"
-        )
 
 
 def drafts_of(vllm_config: Any) -> int:

@@ -81,7 +81,7 @@ def test_modes_that_no_engine_here_has(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with pytest.raises(ConfigurationError, match="a diffusion model has a sampler of its own"):
         modes.check_mode(config(v2=True, is_diffusion=True), SimpleNamespace())
-    with pytest.raises(ConfigurationError, match="the prompt is streamed in parts.* send the whole prompt"):
+    with pytest.raises(ConfigurationError, match=r"the prompt is streamed in parts.* send the whole prompt"):
         modes.check_mode(config(), SimpleNamespace(), _parts())
     monkeypatch.setattr(type(current_platform), "is_tpu", lambda self: True)
     with pytest.raises(ConfigurationError, match="vLLM loads no processors on a TPU"):

@@ -21,7 +21,7 @@ from logitkit.tokens.allow import AllowTokens
 from logitkit.tokens.ban import BanTokens
 from logitkit.vocabulary import Vocabulary
 
-__all__ = ["NO_BANS", "EngineBans", "Restriction", "engine_bans", "restriction"]
+__all__ = ["NO_BANS", "EngineBans", "Restriction", "avoids_sequences", "engine_bans", "restriction"]
 
 # An error with one of these words may be due to the tokens that are left out.
 FOR_LACK_OF_TOKENS = re.compile(r"spell|no text|no sequence|special token|closing is|can be reached")
@@ -141,6 +141,12 @@ def restriction(config: Mapping[str, Any], vocabulary: Vocabulary, bans: EngineB
         ) from None
     longer = tuple(word for word in bans.words if len(word) > 1 and not rest.left_out.intersection(word))
     return Restriction(rest, longer, given if rest.left_out or longer else ())
+
+
+def avoids_sequences(processor: Processor[Any]) -> bool:
+    """Whether a constraint of a processor was compiled without the banned sequences."""
+    parts = (part for link in members(processor) for part in getattr(link, "parts", ()))
+    return any(isinstance(part, BannedSequences) for part in parts)
 
 
 def _forbidden(processor: AllowTokens | BanTokens, size: int) -> set[int]:

@@ -26,9 +26,11 @@ from logitkit.vocabulary import Vocabulary
 from logitkit_adapters.hooks.recent import Recent
 from logitkit_adapters.vllm.bans import restriction
 from logitkit_adapters.vllm.compiled import files_of
+from logitkit_adapters.vllm.early_ends import may_end_early
 from logitkit_adapters.vllm.engine import engine_vocabulary
 from logitkit_adapters.vllm.parameters import KEY, Asked, check_is_json, configuration
 from logitkit_adapters.vllm.settings import settings
+from logitkit_adapters.vllm.wording import in_json
 
 __all__ = ["Configurations", "Verdict", "any_vocabulary", "configurations_of"]
 
@@ -58,11 +60,13 @@ class Verdict(NamedTuple):
     Args:
         refusal: The reason why it is not, or None if it is.
         forces_text: Whether it says which text must come, or where the text ends, as a grammar does.
+        may_end_early: Whether a text may end before a constraint allows it, because several masks together leave no token.
         files: The files from which its automata were read, or to which they were written.
     """
 
     refusal: str | None = None
     forces_text: bool = False
+    may_end_early: bool = False
     files: tuple[Path, ...] = ()
 
 
@@ -123,13 +127,13 @@ class Configurations:
     def judge(self, what: Asked) -> Verdict:
         """Compile a configuration, and return and cache the verdict."""
         try:
-            self.processor(what)
+            made = self.processor(what)
             check_is_json(what)
-            found = Verdict(forces_text=_forces_text(configuration(what)))
+            found = Verdict(None, _forces_text(configuration(what)), may_end_early(made, what.bans))
         except BankFull as error:  # not cached, because it passes
             raise ConfigurationError(str(error)) from None
         except LogitkitError as error:
-            found = Verdict(str(error))
+            found = Verdict(in_json(str(error), _read(what)))
         self.remember(what, found)
         return found
 
@@ -180,6 +184,14 @@ class Configurations:
         for kind in [*installed_kinds().values()]:
             if isinstance(kind, RegisteredKind) and _runs_on(kind, self.device):
                 check_kind(kind, self.vocabulary)
+
+
+def _read(what: Asked) -> Mapping[str, Any] | None:
+    """Return a configuration that may be wrong, or None if it is not even an object."""
+    try:
+        return configuration(what)
+    except ConfigurationError:
+        return None
 
 
 def _runs_on(kind: RegisteredKind, device: str | None) -> bool:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
+from importlib.metadata import entry_points
 from typing import Any
 
-from logitkit.errors import VocabularyError
+from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.vocabulary import Vocabulary
 from logitkit_adapters import tokenizers
 from logitkit_adapters.hooks.model_tokens import ids_of
 
-__all__ = ["drafts_of", "engine_of_caller", "engine_vocabulary", "vocabulary"]
+__all__ = ["drafts_of", "engine_of_caller", "engine_vocabulary", "has_other_plugins", "vocabulary"]
 
 
 def vocabulary(tokenizer: Any, model: Any = None, *, eos_ids: Any = None, size: int | None = None) -> Vocabulary:
@@ -77,14 +79,44 @@ def engine_of_caller() -> Any | None:
 
     vLLM passes nothing but the parameters to a plugin that checks them. The engines of one process may have different
     tokenizers, so this looks for the engine on the call stack.
+
+    Raises:
+        ConfigurationError: vLLM admits a request, but no engine is on the stack.
     """
     frame = sys._getframe(1)  # noqa: SLF001 - there is no public name
+    in_vllm = False
     while frame is not None:
         found = getattr(frame.f_locals.get("self"), "vllm_config", None)
         if found is not None and hasattr(found, "model_config"):
             return found
+        in_vllm |= str(frame.f_globals.get("__name__")).startswith("vllm.")
         frame = frame.f_back  # type: ignore[assignment]
+    if in_vllm:
+        raise ConfigurationError(
+            "logitkit does not find the engine that this release of vLLM admits a request for, so it cannot check the request; "
+            "install a release of vLLM that it was tested with"
+        )
     return None
+
+
+@cache
+def _other_installed_plugins() -> bool:
+    ours = "logitkit_adapters.vllm:LogitsProcessor"
+    return any(found.value != ours for found in entry_points(group="vllm.logits_processors"))
+
+
+def has_other_plugins(vllm_config: Any | None) -> bool:
+    """Whether an engine has processors of other packages, which may read extra arguments of any name.
+
+    Args:
+        vllm_config: The engine's `VllmConfig`, or None.
+    """
+    named = getattr(getattr(vllm_config, "model_config", None), "logits_processors", None) or ()
+    return _other_installed_plugins() or any("logitkit_adapters.vllm" not in _path(one) for one in named)
+
+
+def _path(plugin: str | type) -> str:
+    return plugin if isinstance(plugin, str) else f"{plugin.__module__}:{plugin.__qualname__}"
 
 
 def drafts_of(vllm_config: Any) -> int:

@@ -12,8 +12,8 @@ All were found by reading vLLM 0.32 and 0.33. Those marked "run" were also seen 
 | platforms that load no plugins: TPU | `_load_custom_logitsprocs` returns none | read |
 | a prompt that is streamed in parts | its earlier output becomes a part of its prompt | read |
 
-Not among them: all other methods of drafting and of rejection ("standard", "block", "fly"), adaptive verification, sharded sampling,
-watermarks, sampling masks and parallelism, which compare or sample processed logits.
+Not among them: all other methods of drafting and of rejection ("standard", "block", "fly"), adaptive verification, sharded
+sampling, watermarks, sampling masks and parallelism, which compare or sample processed logits.
 """
 
 from __future__ import annotations
@@ -28,16 +28,30 @@ __all__ = ["MODES", "Mode", "check_mode", "hides_tokens"]
 NAME_IT = "name the plugin (--logits-processors logitkit_adapters.vllm:LogitsProcessor)"
 
 
+class Run(NamedTuple):
+    """A request in an engine.
+
+    Args:
+        config: The engine's `VllmConfig`.
+        params: The request's `SamplingParams`.
+        prompt: Its prompt, or None if it is not known.
+    """
+
+    config: Any
+    params: Any
+    prompt: Any = None
+
+
 class Mode(NamedTuple):
     """A mode in which requests for processors are refused.
 
     Args:
-        applies: Whether an engine with this `VllmConfig` runs a request with these parameters and prompt in the mode.
-        reason: What vLLM does there.
-        remedy: What to do instead.
+        applies: Whether a request is in the mode.
+        reason: The reason why its processors would be ignored.
+        remedy: An alternative.
     """
 
-    applies: Callable[[Any, Any, Any], bool]
+    applies: Callable[[Run], bool]
     reason: str
     remedy: str
 
@@ -51,51 +65,43 @@ def hides_tokens(vllm_config: Any) -> bool:
     )
 
 
-def _drafts_on_v1(vllm_config: Any, params: Any, prompt: Any) -> bool:
-    return vllm_config.speculative_config is not None and not vllm_config.use_v2_model_runner
-
-
-def _accepts_any_draft(vllm_config: Any, params: Any, prompt: Any) -> bool:
-    drafts = vllm_config.speculative_config
-    return drafts is not None and getattr(drafts, "rejection_sample_method", None) == "synthetic"
-
-
-def _loads_no_plugins(vllm_config: Any, params: Any, prompt: Any) -> bool:
+def _loads_no_plugins(run: Run) -> bool:
     from vllm.platforms import current_platform
 
-    return not vllm_config.use_v2_model_runner and bool(current_platform.is_tpu())
+    return not run.config.use_v2_model_runner and bool(current_platform.is_tpu())
 
 
 MODES = (
     Mode(
-        _drafts_on_v1,
+        lambda run: run.config.speculative_config is not None and not run.config.use_v2_model_runner,
         "vLLM's V1 model runner drops processors when it decodes speculatively",
         "start the server without speculative decoding (--speculative-config), or with the V2 model runner "
         "(VLLM_USE_V2_MODEL_RUNNER=1)",
     ),
     Mode(
-        lambda vllm_config, params, prompt: hides_tokens(vllm_config),
-        "with asynchronous scheduling, vLLM's V1 model runner hides the newest token from a plugin that is installed but not named",
+        lambda run: hides_tokens(run.config),
+        "with asynchronous scheduling, vLLM's V1 model runner hides the newest token from a plugin that is installed but not "
+        "named",
         f"{NAME_IT}, or start the server with --no-async-scheduling",
     ),
     Mode(
-        _accepts_any_draft,
+        lambda run: getattr(run.config.speculative_config, "rejection_sample_method", None) == "synthetic",
         "with rejection_sample_method='synthetic', vLLM accepts drafts whatever the mask says",
         "start the server with another rejection_sample_method",
     ),
     Mode(
-        lambda vllm_config, params, prompt: getattr(params, "trace_decode_token_ids", None) is not None,
+        lambda run: getattr(run.params, "trace_decode_token_ids", None) is not None,
         "trace_decode_token_ids replaces the sampled tokens, whatever the mask says",
         "leave it out",
     ),
     Mode(
-        lambda vllm_config, params, prompt: bool(getattr(vllm_config.model_config, "is_diffusion", False)),
+        lambda run: bool(getattr(run.config.model_config, "is_diffusion", False)),
         "a diffusion model has a sampler of its own, which runs no processors",
         "use a model that writes one token after another",
     ),
     Mode(_loads_no_plugins, "vLLM loads no processors on a TPU", "use another device"),
     Mode(
-        lambda vllm_config, params, prompt: isinstance(prompt, AsyncGenerator),
+        lambda run: isinstance(run.prompt, AsyncGenerator),
         "the prompt is streamed in parts, and vLLM makes the output so far a part of it, so that a constraint would begin again",
         "send the whole prompt",
     ),
@@ -113,8 +119,9 @@ def check_mode(vllm_config: Any, params: Any, prompt: Any = None) -> None:
     Raises:
         ConfigurationError: It would run without its processors; the message says what to do.
     """
+    run = Run(vllm_config, params, prompt)
     for mode in MODES:
-        if mode.applies(vllm_config, params, prompt):
+        if mode.applies(run):
             raise ConfigurationError(
                 f"the request has `logitkit`, but it would be ignored here: {mode.reason}. To use it, {mode.remedy}"
             )

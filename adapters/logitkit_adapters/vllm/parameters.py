@@ -8,12 +8,23 @@ from typing import Any, NamedTuple
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.integers import as_integer
+from logitkit.parameters.unique_keys import with_unique_keys
 from logitkit.protocol.processor import is_processor
 from logitkit_adapters.hooks.recent import Recent
 from logitkit_adapters.vllm.bans import NO_BANS, EngineBans, engine_bans
 from logitkit_adapters.vllm.settings import settings
 
-__all__ = ["KEY", "PROMPT_LENGTH", "Asked", "asked", "check_is_json", "configuration", "prompt_length"]
+__all__ = [
+    "KEY",
+    "PROMPT_LENGTH",
+    "Asked",
+    "asked",
+    "check_is_json",
+    "check_prompt_length",
+    "configuration",
+    "prompt_length",
+    "tokens_of_prompt",
+]
 
 # Our keys of `extra_args` (online: `vllm_xargs`).
 KEY = "logitkit"
@@ -185,9 +196,34 @@ def prompt_length(sampling_params: Any) -> int | None:
     return found
 
 
+def check_prompt_length(sampling_params: Any, prompt: Any) -> None:
+    """Refuse a true prompt that is longer than the prompt.
+
+    Args:
+        sampling_params: The request's `SamplingParams`.
+        prompt: Its prompt, in any form of vLLM's; one whose tokens are not known yet is not checked.
+
+    Raises:
+        ConfigurationError: It is longer.
+    """
+    begin, tokens = prompt_length(sampling_params), tokens_of_prompt(prompt)
+    if begin is not None and tokens is not None and begin > len(tokens):
+        raise ConfigurationError(
+            f"{PROMPT_LENGTH} is {begin}, but the prompt has {len(tokens)} tokens; allowed are numbers from 0 to {len(tokens)}"
+        )
+
+
+def tokens_of_prompt(prompt: Any) -> list[int] | None:
+    """Return the token ids of a prompt, or None if they are not known."""
+    given = prompt.get("prompt_token_ids") if isinstance(prompt, Mapping) else getattr(prompt, "prompt_token_ids", None)
+    return None if given is None else list(given)
+
+
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=with_unique_keys)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{KEY} is JSON that cannot be read: {error}") from None
     except json.JSONDecodeError as error:
         raise ConfigurationError(
             f"{KEY} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"

@@ -45,6 +45,7 @@ def main() -> None:
     engine.keep_asynchronous_scheduling()
     hidden = count_hidden_tokens()
     found: dict[str, Any] = {}
+    alone = task.get("alone", {})
     for name, settings in task["starts"].items():
         hidden.clear()
         try:
@@ -52,13 +53,13 @@ def main() -> None:
         except LogitkitError as error:
             found[name] = {"error": f"{type(error).__name__}: {error}"}
             continue
-        outputs = engine.generate(llm, task["requests"]) if name not in task["alone"] else []
+        outputs = engine.generate(llm, task["requests"]) if name not in alone else []
         found[name] = {
             "tokens": [list(output.token_ids) for output in outputs],
             "scheduler": type(llm.llm_engine.engine_core.engine_core.scheduler).__name__,
             "hidden": sum(hidden),
             "v2": bool(llm.llm_engine.vllm_config.use_v2_model_runner),
-            "alone": [said_to(llm, request) for request in task["alone"].get(name, ())],
+            "alone": [said_to(llm, request) for request in alone.get(name, ())],
         }
         # It takes with it what engines of a process share, so before the next one has it.
         del llm

@@ -12,7 +12,6 @@ import pytest
 
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.vllm import admission, internals
-from logitkit_adapters.vllm.engine import engine_of_caller
 from logitkit_adapters.vllm.internals import INTERNALS, Internal
 
 CONFIG = SimpleNamespace(
@@ -133,11 +132,16 @@ def test_a_method_that_has_changed_stays_as_it_is(other: object, monkeypatch: py
 
 def test_vllm_without_an_engine_on_the_stack_is_refused() -> None:
     """Otherwise, a configuration would be judged for a vocabulary of 256 bytes."""
-    assert engine_of_caller() is None
+    from vllm import SamplingParams
+
+    from logitkit_adapters.vllm import LogitsProcessor
+
     admits: dict[str, Any] = {"__name__": "vllm.v1.engine.other"}
-    exec("def admit(check):\n    return check()", admits)
+    exec("def admit(check, params):\n    return check(params)", admits)
     with pytest.raises(ConfigurationError, match="does not find the engine"):
-        admits["admit"](engine_of_caller)
+        admits["admit"](LogitsProcessor.validate_params, SamplingParams(extra_args={"logitkit": {"regex": "a"}}))
+    admits["admit"](LogitsProcessor.validate_params, SamplingParams(extra_args={"other": 1}))
+    LogitsProcessor.validate_params(SamplingParams(extra_args={"logitkit": {"regex": "a"}}))
 
 
 def test_every_entry_says_what_it_is_for() -> None:

@@ -139,7 +139,7 @@ def restriction(config: Mapping[str, Any], vocabulary: Vocabulary, bans: EngineB
         raise ConfigurationError(
             f"{' and '.join(given)} together leave no token with text, but the configuration has a constraint on text; allow some"
         ) from None
-    longer = tuple(word for word in bans.words if len(word) > 1 and not rest.left_out.intersection(word))
+    longer = tuple(word for word in bans.words if len(word) > 1)
     return Restriction(rest, longer, given if rest.left_out or longer else ())
 
 

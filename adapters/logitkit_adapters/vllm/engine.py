@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
+from types import FrameType
 from typing import Any
 
 from logitkit.errors import ConfigurationError, VocabularyError
@@ -12,7 +14,14 @@ from logitkit.vocabulary import Vocabulary
 from logitkit_adapters import tokenizers
 from logitkit_adapters.hooks.model_tokens import ids_of
 
-__all__ = ["drafts_of", "engine_of_caller", "engine_vocabulary", "has_other_plugins", "vocabulary"]
+__all__ = [
+    "check_is_not_called_by_vllm",
+    "drafts_of",
+    "engine_of_caller",
+    "engine_vocabulary",
+    "has_other_plugins",
+    "vocabulary",
+]
 
 
 def vocabulary(tokenizer: Any, model: Any = None, *, eos_ids: Any = None, size: int | None = None) -> Vocabulary:
@@ -79,24 +88,32 @@ def engine_of_caller() -> Any | None:
 
     vLLM passes nothing but the parameters to a plugin that checks them. The engines of one process may have different
     tokenizers, so this looks for the engine on the call stack.
-
-    Raises:
-        ConfigurationError: vLLM admits a request, but no engine is on the stack.
     """
-    frame = sys._getframe(1)  # noqa: SLF001 - there is no public name
-    in_vllm = False
-    while frame is not None:
+    for frame in _callers():
         found = getattr(frame.f_locals.get("self"), "vllm_config", None)
         if found is not None and hasattr(found, "model_config"):
             return found
-        in_vllm |= str(frame.f_globals.get("__name__")).startswith("vllm.")
-        frame = frame.f_back  # type: ignore[assignment]
-    if in_vllm:
+    return None
+
+
+def check_is_not_called_by_vllm() -> None:
+    """Refuse a request of an engine that was not found: its configuration would be judged for other tokens.
+
+    Raises:
+        ConfigurationError: A function of vLLM's is on the call stack.
+    """
+    if any(str(frame.f_globals.get("__name__")).startswith("vllm.") for frame in _callers()):
         raise ConfigurationError(
             "logitkit does not find the engine that this release of vLLM admits a request for, so it cannot check the request; "
             "install a release of vLLM that it was tested with"
         )
-    return None
+
+
+def _callers() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - there is no public name
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 @cache

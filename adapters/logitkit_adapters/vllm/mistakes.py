@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import Any
 
 from logitkit.configuration import CHAIN, installed_kinds
@@ -74,6 +75,7 @@ def _keys(fields: Mapping[str, Any], path: str, depth: int, in_arguments: bool) 
             yield from _keys(value, f"{path}{name}.", depth - 1, in_arguments or name in ARGUMENTS)
 
 
+@lru_cache(maxsize=256)
 def _looks_like_ours(key: str) -> bool:
     letters = re.sub("[^a-z]", "", key[:60].lower())
     return KEY in letters or SequenceMatcher(None, letters, KEY).ratio() >= ALIKE

@@ -20,7 +20,13 @@ from logitkit_adapters.sessions import generate_typed, probabilities, trace
 from logitkit_adapters.vllm.admission import install
 from logitkit_adapters.vllm.beams import beam_search
 from logitkit_adapters.vllm.configurations import configurations_of
-from logitkit_adapters.vllm.engine import drafts_of, engine_of_caller, has_other_plugins, vocabulary
+from logitkit_adapters.vllm.engine import (
+    check_is_not_called_by_vllm,
+    drafts_of,
+    engine_of_caller,
+    has_other_plugins,
+    vocabulary,
+)
 from logitkit_adapters.vllm.internals import why_refused
 from logitkit_adapters.vllm.mistakes import check_extra_args
 from logitkit_adapters.vllm.modes import check_mode, hides_tokens
@@ -114,7 +120,9 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
         prompt_length(sampling_params)
         if what is None:
             return
-        if engine is not None:
+        if engine is None:
+            check_is_not_called_by_vllm()
+        else:
             check_mode(engine, sampling_params)
             refused = why_refused()
             if refused is not None:

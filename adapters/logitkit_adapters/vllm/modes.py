@@ -28,7 +28,7 @@ __all__ = ["MODES", "Mode", "check_mode", "hides_tokens"]
 NAME_IT = "name the plugin (--logits-processors logitkit_adapters.vllm:LogitsProcessor)"
 
 
-class Run(NamedTuple):
+class EngineRequest(NamedTuple):
     """A request in an engine.
 
     Args:
@@ -51,7 +51,7 @@ class Mode(NamedTuple):
         remedy: An alternative.
     """
 
-    applies: Callable[[Run], bool]
+    applies: Callable[[EngineRequest], bool]
     reason: str
     remedy: str
 
@@ -65,43 +65,43 @@ def hides_tokens(vllm_config: Any) -> bool:
     )
 
 
-def _loads_no_plugins(run: Run) -> bool:
+def _loads_no_plugins(request: EngineRequest) -> bool:
     from vllm.platforms import current_platform
 
-    return not run.config.use_v2_model_runner and bool(current_platform.is_tpu())
+    return not request.config.use_v2_model_runner and bool(current_platform.is_tpu())
 
 
 MODES = (
     Mode(
-        lambda run: run.config.speculative_config is not None and not run.config.use_v2_model_runner,
+        lambda request: request.config.speculative_config is not None and not request.config.use_v2_model_runner,
         "vLLM's V1 model runner drops processors when it decodes speculatively",
         "start the server without speculative decoding (--speculative-config), or with the V2 model runner "
         "(VLLM_USE_V2_MODEL_RUNNER=1)",
     ),
     Mode(
-        lambda run: hides_tokens(run.config),
+        lambda request: hides_tokens(request.config),
         "with asynchronous scheduling, vLLM's V1 model runner hides the newest token from a plugin that is installed but not "
         "named",
         f"{NAME_IT}, or start the server with --no-async-scheduling",
     ),
     Mode(
-        lambda run: getattr(run.config.speculative_config, "rejection_sample_method", None) == "synthetic",
+        lambda request: getattr(request.config.speculative_config, "rejection_sample_method", None) == "synthetic",
         "with rejection_sample_method='synthetic', vLLM accepts drafts whatever the mask says",
         "start the server with another rejection_sample_method",
     ),
     Mode(
-        lambda run: getattr(run.params, "trace_decode_token_ids", None) is not None,
+        lambda request: getattr(request.params, "trace_decode_token_ids", None) is not None,
         "trace_decode_token_ids replaces the sampled tokens, whatever the mask says",
         "leave it out",
     ),
     Mode(
-        lambda run: bool(getattr(run.config.model_config, "is_diffusion", False)),
+        lambda request: bool(getattr(request.config.model_config, "is_diffusion", False)),
         "a diffusion model has a sampler of its own, which runs no processors",
         "use a model that writes one token after another",
     ),
     Mode(_loads_no_plugins, "vLLM loads no processors on a TPU", "use another device"),
     Mode(
-        lambda run: isinstance(run.prompt, AsyncGenerator),
+        lambda request: isinstance(request.prompt, AsyncGenerator),
         "the prompt is streamed in parts, and vLLM makes the output so far a part of it, so that a constraint would begin again",
         "send the whole prompt",
     ),
@@ -119,9 +119,9 @@ def check_mode(vllm_config: Any, params: Any, prompt: Any = None) -> None:
     Raises:
         ConfigurationError: It would run without its processors; the message says what to do.
     """
-    run = Run(vllm_config, params, prompt)
+    request = EngineRequest(vllm_config, params, prompt)
     for mode in MODES:
-        if mode.applies(run):
+        if mode.applies(request):
             raise ConfigurationError(
                 f"the request has `logitkit`, but it would be ignored here: {mode.reason}. To use it, {mode.remedy}"
             )

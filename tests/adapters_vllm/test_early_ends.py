@@ -107,18 +107,18 @@ class Engine:
     """An engine of which only the identity matters."""
 
 
-def judged(made: Engine, text: bytes, config: Any = '{"regex": "[0-9]{20}"}') -> dict[int, str]:
-    """Return the judgement on a text of an engine that was cut off."""
+def judged(
+    made: Engine, text: bytes, config: Any = '{"regex": "[0-9]{20}"}', may_end: bool = False, end: str = "length"
+) -> dict[int, str]:
+    """Return the judgement on a text of an engine."""
     params = SimpleNamespace(extra_args={"logitkit": config}, max_tokens=20, output_kind=SimpleNamespace(name="DELTA"))
     what = asked(params)
     assert what is not None
-    watch = watching.Watch(made, Configurations(VOCABULARY), what, params, [])
+    watch = watching.Watch(made, Configurations(VOCABULARY), what, params, [], may_end)
     for byte in text:
         sample = SimpleNamespace(index=0, token_ids=[byte], finish_reason=None, stop_reason=None)
         watch.see(SimpleNamespace(outputs=[sample]))
-    watch.see(
-        SimpleNamespace(outputs=[SimpleNamespace(index=0, token_ids=[], finish_reason="length", stop_reason=None)])
-    )
+    watch.see(SimpleNamespace(outputs=[SimpleNamespace(index=0, token_ids=[], finish_reason=end, stop_reason=None)]))
     return watch.early_ends()
 
 
@@ -127,20 +127,32 @@ def test_an_engine_that_ignores_masks_is_found_out() -> None:
     assert "this engine ignores the masks of plugins" in judged(ignoring, b"12 May")[0]
     assert ignoring not in watching._proven
     assert judged(following, b"") == judged(following, b"abc", '{"top_k": 4}') == {}
+    # Tokens that were forced may leave the language of a constraint.
+    assert judged(following, b"abc", may_end=True) == {}
     assert following not in watching._proven
     assert judged(following, b"12") == {}
     assert following in watching._proven
 
 
-def test_only_the_first_requests_of_an_engine_are_followed_if_no_text_may_end_early(llm: Any) -> None:
-    config = {"max_tokens": 6, "temperature": 0.0, "extra_args": {"logitkit": {"regex": "[0-9]{20}"}}}
-    engine.answers(llm, [(engine.PROMPTS[5], config)])
-    assert llm.llm_engine in watching._proven
+def test_a_text_without_tokens_is_judged_always() -> None:
+    """As that of a request whose worker has no room for an automaton."""
+    made = Engine()
+    assert judged(made, b"12") == {}
+    assert "ended after 0 tokens" in judged(made, b"", end="stop")[0]
+    assert judged(made, b"", '{"regex": "[0-9]*"}', end="stop") == {}
+    # Long ones of an engine that was seen to follow a constraint are not.
+    assert judged(made, b"12", end="stop") == {}
+    assert "ended after 2 tokens" in judged(made, b"12", may_end=True, end="stop")[0]
+
+
+def test_requests_without_a_constraint_are_not_followed(llm: Any) -> None:
     from vllm import SamplingParams
 
-    assert watching.watch_of(llm.llm_engine, SamplingParams(**config), None) is None
-    config["extra_args"] = {"logitkit": STUCK}
-    assert watching.watch_of(llm.llm_engine, SamplingParams(**config), None) is not None
+    for config, follows in (({"top_k": 4}, False), ({"banned_strings": ["a"]}, False), ({"regex": "a"}, True)):
+        params = SamplingParams(extra_args={"logitkit": config})
+        engine.answers(llm, [("a", {"extra_args": params.extra_args, "max_tokens": 2})])
+        watch = watching.watch_of(llm.llm_engine, params, None)
+        assert (watch is not None) == follows
 
 
 def test_beams_that_are_stuck_are_dropped(llm: Any) -> None:

@@ -1,4 +1,8 @@
-"""The outputs of requests that the front end follows: those whose text may end early, and the first ones of each engine."""
+"""The outputs of requests with a constraint, which the front end follows to judge texts that may have ended early.
+
+Judged are texts that may end early, texts of no tokens (a worker without room for an automaton ends a request at once), and the
+first ones of each engine, because an unknown mode may ignore the masks of plugins.
+"""
 
 from __future__ import annotations
 
@@ -75,9 +79,7 @@ def check_request(engine: Any, params: Any, prompt: Any) -> None:
 
 
 def watch_of(engine: Any, params: Any, prompt: Any) -> Watch | None:
-    """Return what follows a request that was admitted, or None if its text cannot end early.
-
-    Until a text of an engine was seen to follow its constraint, all are followed: an unknown mode may ignore plugins.
+    """Return what follows a request that was admitted, or None if no constraint says where its text ends.
 
     Args:
         engine: The `AsyncLLM` or `LLMEngine`.
@@ -89,12 +91,12 @@ def watch_of(engine: Any, params: Any, prompt: Any) -> Watch | None:
         return None
     configurations = configurations_of(engine.vllm_config)
     verdict = configurations.verdict(what)
-    may_end = verdict is None or verdict.may_end_early or vllm_may_end_early(params)
-    if not may_end and engine in _proven:
-        return None
     begin = prompt_length(params)
     begun = [] if begin is None else tokens_of_prompt(prompt)
-    return None if begun is None else Watch(engine, configurations, what, params, begun[begin:])
+    may_end = verdict is None or verdict.may_end_early or vllm_may_end_early(params)
+    if begun is None or (not may_end and verdict is not None and not verdict.forces_text):
+        return None
+    return Watch(engine, configurations, what, params, begun[begin:], may_end)
 
 
 class Watch:
@@ -106,13 +108,23 @@ class Watch:
         what: The configuration of the request.
         params: Its `SamplingParams`.
         begun: The tokens of its prompt that count as output.
+        may_end: Whether its text may end early.
     """
 
-    def __init__(self, engine: Any, configurations: Configurations, what: Asked, params: Any, begun: list[int]) -> None:
+    def __init__(
+        self, engine: Any, configurations: Configurations, what: Asked, params: Any, begun: list[int], may_end: bool
+    ) -> None:
         self._engine, self._configurations, self._what, self._begun = engine, configurations, what, begun
+        self._may_end = may_end
         self._is_delta = params.output_kind.name == "DELTA"
         self._tokens: dict[int, list[int]] = {}
         self._ends: dict[int, tuple[str | None, Any]] = {}
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the samples seen so far need a judgement."""
+        unproven = self._engine not in _proven
+        return self._may_end or unproven or any(len(tokens) < 2 for tokens in self._tokens.values())
 
     def see(self, output: Any) -> None:
         """Note the tokens of a `RequestOutput`."""
@@ -128,6 +140,8 @@ class Watch:
 
         This may take some milliseconds, to load automata.
         """
+        if not self.is_judged:
+            return {}
         eos_ids = self._configurations.vocabulary.eos_ids
         try:
             processor = self._configurations.processor(self._what)
@@ -139,7 +153,7 @@ class Watch:
             tokens = [*self._begun, *new]
             if reason == "stop" and (stop is None or stop in eos_ids) and ends_early(processor, tokens, eos_ids):
                 found[index] = EARLY_END.format(tokens=len(new))
-            elif self._engine not in _proven and new:
+            elif not self._may_end and len(new) > 1:
                 if leaves_language(processor, tokens, eos_ids):
                     found[index] = IGNORED
                 else:
@@ -160,7 +174,7 @@ def watched(queue: Any, watch: Watch, request_id: str) -> Any:
     async def get() -> Any:
         output = await original()
         watch.see(output)
-        if output.finished:
+        if output.finished and watch.is_judged:
             early = await asyncio.to_thread(watch.early_ends)
             for message in early.values():
                 count_early_end(request_id, message)

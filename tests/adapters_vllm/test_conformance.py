@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ import pytest
 import logitkit as lk
 from logitkit.batching import steps_of
 from logitkit.errors import ConfigurationError
-from tests.adapters_vllm.engine import ROOT
+from tests.adapters_vllm.engine import ROOT, environment_with
 from tests.adapters_vllm.test_v2 import DRAFTS, V2
 from tests.conformance import matrix
 from tests.conformance.families import FAMILIES
@@ -59,9 +58,8 @@ def run(
     cases = [(name, prompt) for name in FAMILIES for prompt in prompts()]
     task.write_text(json.dumps({"modes": modes, "cases": cases, "settings": settings, "registry": [*registry]}))
     command = [sys.executable, "-m", "tests.conformance.modes_vllm", str(task), str(result)]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **environment}
-    )
+    found = environment_with(environment)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=found)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(result.read_text())
 

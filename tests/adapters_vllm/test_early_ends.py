@@ -185,6 +185,19 @@ def test_a_stream_ends_with_the_error(client: openai.OpenAI) -> None:
     assert set(seen) == {None}
 
 
+def test_a_stream_of_a_response_ends_with_an_event_of_the_error(client: openai.OpenAI) -> None:
+    """vLLM's own server would break the connection off."""
+    stream = client.responses.create(
+        model="demo", input="a", max_output_tokens=20, stream=True, extra_body=arguments(STUCK)
+    )
+    *others, last = stream
+    assert last.type == "error"
+    assert last.code == "422"
+    assert "before the constraint of `logitkit` allows its end" in last.message
+    assert last.sequence_number == len(others)
+    assert "response.completed" not in {event.type for event in others}
+
+
 def test_a_server_counts_early_ends(client: openai.OpenAI) -> None:
     def counted() -> float:
         with urllib.request.urlopen(f"{client.base_url}".replace("/v1/", "/metrics"), timeout=60) as answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -65,6 +66,16 @@ def test_fields_are_searched_inside() -> None:
         check_body({"extra_body": {"vllm_xargs": {"logitkit": TEXT}}})
     check_body({"nested": {"a": {"b": {"logitkit": TEXT}}}, "list": [{"logitkit": TEXT}]})
     check_body(None)
+    for inside in (
+        {"vllm_xargs": {"logitkit": TEXT}},
+        {"extra_args": {"regex": "a"}},
+        {"extra_body": {"logit_kit": TEXT}},
+    ):
+        with pytest.raises(
+            ConfigurationError, match=r"the key '(vllm_xargs|extra_args|extra_body)\.\w+', which is ignored"
+        ):
+            check_extra_args(inside, others_read=False)
+    check_extra_args({"logitkit": {"regex": "a", "chain": []}, "other": {"regex": "a"}}, others_read=False)
 
 
 MISPLACED: tuple[dict[str, Any], ...] = (
@@ -78,6 +89,7 @@ MISPLACED: tuple[dict[str, Any], ...] = (
     {"vllm_xargs": {"Logitkit": TEXT}, "use_beam_search": True, "n": 2},
     {"logitkit": TEXT, "use_beam_search": True, "n": 2},
 )
+IN_TEMPLATES = {"chat_template_kwargs": {"logitkit": TEXT}}
 
 
 @pytest.mark.parametrize("body", MISPLACED, ids=str)
@@ -85,6 +97,12 @@ MISPLACED: tuple[dict[str, Any], ...] = (
 def test_a_server_refuses_them(client: openai.OpenAI, endpoint: str, body: dict[str, Any]) -> None:
     with pytest.raises(openai.BadRequestError, match=r"which vLLM ignores|which is ignored"):
         ask(client, endpoint, body)
+
+
+def test_arguments_of_a_chat_template_are_not_a_place_either(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match=r"the field 'chat_template_kwargs\.logitkit', which vLLM ignores"):
+        ask(client, "chat", IN_TEMPLATES)
+    ask(client, "chat", {"chat_template_kwargs": {"enable_thinking": False, "regex": "a"}})
 
 
 def ask(client: openai.OpenAI, endpoint: str, body: dict[str, Any]) -> Any:
@@ -98,10 +116,24 @@ def ask(client: openai.OpenAI, endpoint: str, body: dict[str, Any]) -> Any:
     return client.chat.completions.create(model="demo", messages=messages, max_tokens=4, extra_body=body)
 
 
-def test_a_configuration_that_is_not_a_string_is_refused(client: openai.OpenAI) -> None:
-    """By vLLM itself, whose message names the field."""
-    with pytest.raises(openai.BadRequestError, match=r"(?s)vllm_xargs.*logitkit.*valid string"):
-        ask(client, "completions", {"vllm_xargs": {"logitkit": {"regex": "[0-9]+"}}})
+@pytest.mark.parametrize("endpoint", ["completions", "chat", "responses"])
+def test_the_refusal_of_a_configuration_that_is_not_a_string_says_what_to_send(
+    client: openai.OpenAI, endpoint: str
+) -> None:
+    """vLLM refuses the body before a plugin sees it."""
+    for value in ({"regex": "[0-9]+"}, None):
+        with pytest.raises(openai.BadRequestError) as refused:
+            ask(client, endpoint, {"vllm_xargs": {"logitkit": value}})
+        assert str(refused.value.body).count("vllm_xargs.logitkit is not a string; send") == 1
+        assert refused.value.param == "vllm_xargs.logitkit"
+    with pytest.raises(openai.BadRequestError, match="vllm_xargs is not an object; to use logitkit, send"):
+        ask(client, endpoint, {"vllm_xargs": TEXT})
+
+
+def test_other_errors_of_a_body_stay_as_they_are(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match=r"body\.vllm_xargs\.other") as refused:
+        ask(client, "completions", {"vllm_xargs": {"other": {"regex": "[0-9]+"}}})
+    assert "logitkit" not in str(refused.value)
 
 
 @pytest.mark.parametrize("endpoint", ["completions", "chat", "responses"])
@@ -140,6 +172,25 @@ def refusal(config: Any) -> str:
     found = Configurations(any_vocabulary()).judge(what).refusal
     assert found is not None
     return found
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("[1]", "logitkit is a list; "),
+        ("null", "logitkit is null; "),
+        ("5", "logitkit is a number; "),
+        ("true", "logitkit is a boolean; "),
+        (json.dumps(TEXT), "logitkit is JSON that was encoded twice; "),
+        ("[0-9]+", "logitkit is not valid JSON: "),
+        ("{'regex': 'a'}", "logitkit is not valid JSON: "),
+        ("", "logitkit is not valid JSON: "),
+    ],
+)
+def test_texts_of_another_form_say_what_to_send(given: str, words: str) -> None:
+    found = refusal(given)
+    assert found.startswith(words)
+    assert found.endswith('give a JSON object whose keys are kinds of processors, such as {"choice": ["yes", "no"]}')
 
 
 @pytest.mark.parametrize(
@@ -211,3 +262,26 @@ def test_messages_name_no_arguments_of_python(config: Any, words: str) -> None:
     assert "limits=" not in found
     assert "pass " not in found
     assert "=False" not in found
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"regex": "a", "choice": ["b"]}, r"all constraints of the chain \(regex, choice\)$"),
+        (
+            {"chain": [{"stop_strings": ["a"]}, {"regex": "a"}]},
+            "^regex comes after stop_strings, .* order: logit_bias, ",
+        ),
+        (
+            {"chain": [{"temperature": 0}, {"regex": "a"}]},
+            "the constraint regex after temperature, which .*; put regex first",
+        ),
+        ({"json_schema": "{"}, r"give the schema as JSON$"),
+        ({"tools": {"tools": [TOOL], "format": "x"}}, "or an object with the data of a format$"),
+        # A name in what was given stays as it is.
+        ({"grammar": "root ::= TopK"}, "the rule 'TopK' is not defined"),
+    ],
+    ids=str,
+)
+def test_messages_name_no_classes_of_python(config: Any, words: str) -> None:
+    assert re.search(words, refusal(config))

@@ -18,7 +18,7 @@ from logitkit.configuration import RegisteredKind, installed_kinds
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.shared import shared_by
-from logitkit_adapters.vllm.answers import http_error
+from logitkit_adapters.vllm.answers import http_error, install_error_events
 from logitkit_adapters.vllm.compiler import CompileFailed, Compiler, Unavailable
 from logitkit_adapters.vllm.configurations import Configurations, configurations_of
 from logitkit_adapters.vllm.internals import is_missing, report_internals
@@ -46,6 +46,7 @@ def install() -> None:
     _install_waiting()
     install_following()
     install_request_checks()
+    install_error_events()
 
 
 def _install_waiting() -> None:

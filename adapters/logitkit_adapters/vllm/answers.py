@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from http import HTTPStatus
+from typing import Any
 
-__all__ = ["http_error", "refusal"]
+from logitkit_adapters.vllm.internals import is_missing
+
+__all__ = ["http_error", "install_error_events", "refusal"]
 
 
 def refusal(message: str, parameter: str | None = None) -> Exception:
@@ -30,3 +35,29 @@ def http_error(message: str, status: HTTPStatus) -> Exception:
         return RuntimeError(message)
     found: Exception = GracefulHTTPError(message, status)
     return found
+
+
+def install_error_events() -> None:
+    """Change vLLM's streams of `/v1/responses`, which break off at an error, to end with an event of it."""
+    if not (is_missing("OpenAIServingResponses.responses_stream_generator") or is_missing("GracefulHTTPError")):
+        from vllm.entrypoints.openai.responses.serving import OpenAIServingResponses as Responses
+
+        Responses.responses_stream_generator = _with_error_event(Responses.responses_stream_generator)
+
+
+def _with_error_event(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    async def responses_stream_generator(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from openai.types.responses import ResponseErrorEvent
+        from vllm.exceptions import GracefulHTTPError
+
+        sent = 0
+        try:
+            async for event in original(self, *args, **kwargs):
+                yield event
+                sent += 1
+        except GracefulHTTPError as error:
+            code = str(int(error.http_status))
+            yield ResponseErrorEvent(type="error", code=code, message=error.message, sequence_number=sent)
+
+    return responses_stream_generator

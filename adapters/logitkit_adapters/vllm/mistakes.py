@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Any
@@ -12,7 +12,7 @@ from logitkit.configuration import CHAIN, installed_kinds
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.vllm.parameters import KEY, PROMPT_LENGTH
 
-__all__ = ["check_body", "check_extra_args"]
+__all__ = ["check_body", "check_extra_args", "wrong_arguments"]
 
 HOW = (
     'send "vllm_xargs": {"logitkit": "{\\"regex\\": \\"[0-9]+\\"}"}, with the configuration as a JSON string; offline, use '
@@ -26,7 +26,8 @@ ALIKE = 0.8
 DEPTH = 3
 
 # In a field with one of these names, the kinds of processors are looked for too.
-ARGUMENTS = frozenset({"extra_args", "extra_body", "vllm_xargs", "vllm_extra_args", "xargs"})
+FIELD = "vllm_xargs"
+ARGUMENTS = frozenset({"extra_args", "extra_body", FIELD, "vllm_extra_args", "xargs"})
 
 
 def check_extra_args(extra_args: Mapping[str, Any] | None, others_read: bool) -> None:
@@ -51,6 +52,8 @@ def check_extra_args(extra_args: Mapping[str, Any] | None, others_read: bool) ->
             raise ConfigurationError(
                 f"the extra arguments have the key {key!r}, which is ignored outside of a configuration; {HOW}"
             )
+        if key in ARGUMENTS:
+            _refuse({key: (extra_args or {})[key]}, "the extra arguments have the key", "which is ignored")
 
 
 def check_body(unknown: Mapping[str, Any] | None) -> None:
@@ -62,9 +65,29 @@ def check_body(unknown: Mapping[str, Any] | None) -> None:
     Raises:
         ConfigurationError: One of them looks like a configuration.
     """
-    for path, key, in_arguments in _keys(unknown or {}, "", DEPTH, False):
+    _refuse(unknown or {}, "the request has the field", "which vLLM ignores")
+
+
+def wrong_arguments(errors: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return what to send in place of a configuration that vLLM itself refuses, because it is not a string.
+
+    Args:
+        errors: The errors of a body, as pydantic lists them.
+    """
+    for error in errors:
+        place = [*error.get("loc", ())]
+        if FIELD in place:
+            if KEY in place[place.index(FIELD) :]:
+                return f"{FIELD}.{KEY} is not a string; {HOW}"
+            if error.get("type") == "dict_type":
+                return f"{FIELD} is not an object; to use logitkit, {HOW}"
+    return None
+
+
+def _refuse(fields: Mapping[str, Any], who: str, why: str) -> None:
+    for path, key, in_arguments in _keys(fields, "", DEPTH, False):
         if _looks_like_ours(key) or (in_arguments and _is_kind(key)):
-            raise ConfigurationError(f"the request has the field {path!r:.90}, which vLLM ignores; {HOW}")
+            raise ConfigurationError(f"{who} {path!r:.90}, {why}; {HOW}")
 
 
 def _keys(fields: Mapping[str, Any], path: str, depth: int, in_arguments: bool) -> Iterator[tuple[str, str, bool]]:

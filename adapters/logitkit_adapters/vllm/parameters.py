@@ -30,6 +30,8 @@ __all__ = [
 KEY = "logitkit"
 PROMPT_LENGTH = "logitkit_prompt_length"
 
+FORM = 'give a JSON object whose keys are kinds of processors, such as {"choice": ["yes", "no"]}'
+
 # Only a text with one of these may depend on the `max_tokens` of its request; an escape may hide either name.
 LENGTH_SIGNS = ("closing", "forced_eos", "\\u")
 
@@ -152,10 +154,20 @@ def _not_an_object(given: object) -> ConfigurationError:
             f"{KEY} is the processor {type(given).__name__} itself, which a request cannot carry; pass its configuration, "
             "logitkit.to_config(processor)"
         )
-    return ConfigurationError(
-        f"{KEY} is a {type(given).__name__}; give an object whose keys are kinds of processors, or its JSON as a string, such as "
-        '{"choice": ["yes", "no"]}'
-    )
+    return ConfigurationError(f"{KEY} is {_in_json(given)}; {FORM}")
+
+
+def _in_json(given: object) -> str:
+    """Name a value that is not an object in the terms of JSON."""
+    if given is None:
+        return "null"
+    if isinstance(given, str):
+        return "JSON that was encoded twice" if given.lstrip().startswith("{") else "a string"
+    if isinstance(given, bool):
+        return "a boolean"
+    if isinstance(given, int | float):
+        return "a number"
+    return f"a {type(given).__name__}"
 
 
 def _within(config: Any, tokens: int) -> Any:
@@ -226,7 +238,7 @@ def _parsed(text: str) -> Any:
         raise ConfigurationError(f"{KEY} is JSON that cannot be read: {error}") from None
     except json.JSONDecodeError as error:
         raise ConfigurationError(
-            f"{KEY} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+            f"{KEY} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}; {FORM}"
         ) from None
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{KEY} is JSON that cannot be read: {error}") from None

@@ -16,6 +16,19 @@ LIMIT = re.compile(
 )
 ARGUMENT = re.compile(r"\b(?:pass )?([a-z_]+)=('[^']*'|True|False|\.\.\.)")
 
+# Other words of Python, as they stand at the end of a message.
+PHRASES = {
+    "a dict, a bool, JSON text, a pydantic model class or a Python type such as list[int]": "the schema as JSON",
+    "and ToolFormat(...)": "or an object with the data of a format",
+}
+
+# Messages that name the classes of processors, possibly with their arguments; they quote nothing that was given.
+OF_CLASSES = re.compile(r"all constraints of the chain \(|comes after \w+, but requests|has the constraint \w+ after ")
+CLASS = re.compile(r"\b([A-Z]\w+)(?:\([a-z]\w*=[^()]*\))?")
+
+# Constraints that belong to no kind.
+OTHER_CLASSES = {"Intersection": "a constraint", "BannedSequences": "bad_words"}
+
 # Fields of vLLM's own structured outputs, by the kind that does the same.
 FIELDS_OF_VLLM = {
     "guided_json": "json_schema",
@@ -37,6 +50,12 @@ def in_json(message: str, config: object) -> str:
         config: The configuration.
     """
     message = LIMIT.sub(lambda found: f"or ask the operator for a larger LOGITKIT_VLLM_MAX_{found[1].upper()}", message)
+    if OF_CLASSES.search(message):
+        named = {getattr(kind.made, "__name__", ""): kind.name for kind in installed_kinds().values()} | OTHER_CLASSES
+        message = CLASS.sub(lambda found: named.get(found[1], found[0]), message)
+    for python, ours in PHRASES.items():
+        if message.endswith(python):
+            message = message.removesuffix(python) + ours
     message = ARGUMENT.sub(lambda found: f'"{found[1]}": {_value(found[2])}', message)
     hint = _hint(config) if isinstance(config, Mapping) else None
     return message if hint is None else f"{message}. To correct it, {hint}"

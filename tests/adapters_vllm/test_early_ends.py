@@ -145,6 +145,25 @@ def test_a_text_without_tokens_is_judged_always() -> None:
     assert "ended after 2 tokens" in judged(made, b"12", may_end=True, end="stop")[0]
 
 
+def test_samples_are_judged_when_they_end_and_once() -> None:
+    params = SimpleNamespace(extra_args={"logitkit": STUCK}, max_tokens=20, output_kind=SimpleNamespace(name="DELTA"))
+    what = asked(params)
+    assert what is not None
+    watch = watching.Watch(Engine(), Configurations(VOCABULARY), what, params, [], True)
+
+    def see(index: int, text: bytes, end: str | None) -> bool:
+        sample = SimpleNamespace(index=index, token_ids=[*text], finish_reason=end, stop_reason=None)
+        return watch.see(SimpleNamespace(outputs=[sample]))
+
+    assert not see(0, b"1", None)
+    assert not see(1, b"11", None)
+    assert see(0, b"1", "stop")
+    assert [*watch.early_ends()] == [0]
+    assert see(1, b"", "stop")
+    assert [*watch.early_ends()] == [1]
+    assert watch.early_ends() == {}
+
+
 def test_requests_without_a_constraint_are_not_followed(llm: Any) -> None:
     from vllm import SamplingParams
 
@@ -183,6 +202,22 @@ def test_a_stream_ends_with_the_error(client: openai.OpenAI) -> None:
     with pytest.raises(openai.APIError, match="before the constraint of `logitkit` allows its end"):
         seen.extend(chunk.choices[0].finish_reason for chunk in stream)
     assert set(seen) == {None}
+
+
+def test_no_sample_of_a_stream_looks_complete(client: openai.OpenAI) -> None:
+    """Each is judged when it ends, not when the last one does."""
+    # Each digit comes once at most, so texts of many lengths get stuck, and some are complete.
+    body = arguments({"regex": "[0-3]{1,2}x|[0-3]{9}", "no_repeat_ngram": 1})
+    stream = client.completions.create(
+        model="demo", prompt="a", max_tokens=20, n=8, seed=1, temperature=2.0, stream=True, extra_body=body
+    )
+    texts = dict.fromkeys(range(8), "")
+    with pytest.raises(openai.APIError, match="before the constraint of `logitkit` allows its end"):
+        for chunk in stream:
+            (choice,) = chunk.choices
+            texts[choice.index] += choice.text
+            assert choice.finish_reason is None or texts[choice.index].endswith("x")
+    assert len(set(texts.values())) > 1
 
 
 def test_a_stream_of_a_response_ends_with_an_event_of_the_error(client: openai.OpenAI) -> None:

@@ -94,6 +94,14 @@ INTERNALS = (
         "a Session whose call fails leaves requests in the engine",
     ),
     Internal(
+        "LLMEngine",
+        "vllm.v1.engine.llm_engine",
+        ("vllm_config", "output_processor"),
+        "the engine of a request of `LLM` is known, and a `Session` runs its own requests",
+        "requests of `LLM` with a configuration, and Sessions, fail",
+    ),
+    Internal("LLM", "vllm", ("llm_engine",), "`Session`, `beam_search` and typed output find the engine", "they fail"),
+    Internal(
         "OutputProcessor",
         "vllm.v1.engine.output_processor",
         ("request_states",),

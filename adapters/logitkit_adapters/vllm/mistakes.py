@@ -52,7 +52,7 @@ def check_extra_args(extra_args: Mapping[str, Any] | None, others_read: bool) ->
             raise ConfigurationError(
                 f"the extra arguments have the key {key!r}, which is ignored outside of a configuration; {HOW}"
             )
-        if key in ARGUMENTS:
+        if key in ARGUMENTS and not others_read:
             _refuse({key: (extra_args or {})[key]}, "the extra arguments have the key", "which is ignored")
 
 

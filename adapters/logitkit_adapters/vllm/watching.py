@@ -100,7 +100,7 @@ def watch_of(engine: Any, params: Any, prompt: Any) -> Watch | None:
 
 
 class Watch:
-    """Follows the tokens of a request's samples, and judges them when it ends.
+    """Follows the tokens of a request's samples, and judges each when it ends: a stream tells the client of each end at once.
 
     Args:
         engine: The `AsyncLLM` or `LLMEngine`.
@@ -126,19 +126,20 @@ class Watch:
         unproven = self._engine not in _proven
         return self._may_end or unproven or any(len(tokens) < 2 for tokens in self._tokens.values())
 
-    def see(self, output: Any) -> None:
-        """Note the tokens of a `RequestOutput`."""
+    def see(self, output: Any) -> bool:
+        """Note the tokens of a `RequestOutput`, and return whether a sample ended."""
         for sample in output.outputs:
             tokens = self._tokens.setdefault(sample.index, [])
             if not self._is_delta:
                 tokens.clear()
             tokens += sample.token_ids
             self._ends[sample.index] = sample.finish_reason, sample.stop_reason
+        return any(sample.finish_reason is not None for sample in output.outputs)
 
     def early_ends(self) -> dict[int, str]:
-        """Return the samples whose texts are not what their constraint allows, each with a message.
+        """Return the samples that have ended, and whose texts are not what their constraint allows, each with a message.
 
-        This may take some milliseconds, to load automata.
+        Each sample is judged once. This may take some milliseconds, to load automata.
         """
         if not self.is_judged:
             return {}
@@ -148,8 +149,9 @@ class Watch:
         except LogitkitError:  # the bank is full, for example
             return {}
         found: dict[int, str] = {}
-        for index, new in self._tokens.items() if has_language(processor) else ():
-            reason, stop = self._ends[index]
+        ended = [index for index, (reason, _) in self._ends.items() if reason is not None]
+        for index in ended if has_language(processor) else ():
+            new, (reason, stop) = self._tokens.pop(index), self._ends.pop(index)
             tokens = [*self._begun, *new]
             if reason == "stop" and (stop is None or stop in eos_ids) and ends_early(processor, tokens, eos_ids):
                 found[index] = EARLY_END.format(tokens=len(new))
@@ -173,8 +175,7 @@ def watched(queue: Any, watch: Watch, request_id: str) -> Any:
 
     async def get() -> Any:
         output = await original()
-        watch.see(output)
-        if output.finished and watch.is_judged:
+        if watch.see(output) and watch.is_judged:
             early = await asyncio.to_thread(watch.early_ends)
             for message in early.values():
                 count_early_end(request_id, message)
@@ -216,10 +217,10 @@ def _following_steps(original: Callable[..., Any]) -> Callable[..., Any]:
         for output in outputs if watches else ():
             watch = watches.get(output.request_id)
             if watch is not None:
-                watch.see(output)
+                if watch.see(output):
+                    _mark(output, watch.early_ends())
                 if output.finished:
                     del watches[output.request_id]
-                    _mark(output, watch.early_ends())
         return outputs
 
     return step

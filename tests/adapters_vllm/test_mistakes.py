@@ -229,6 +229,9 @@ RESPONSE_FORMAT = {"type": "json_schema", "json_schema": {"name": "person", "sch
             {"json_schema": SCHEMA, "closing": True},
             'put \'closing\' inside: "json_schema": {"schema": ..., "closing": ...}',
         ),
+        (TOOL, 'put the tool into a list of "tools": {"tools": [{"type"'),
+        ({"type": "structural_tag", "format": {}}, 'put the structural tag into "structural_tag"'),
+        (SCHEMA, 'put the schema into "json_schema": {"json_schema": {"type": ...}}'),
         ({"guided_json": SCHEMA}, "name the processor in place of 'guided_json': json_schema"),
         (
             {"structured_outputs": {"json": SCHEMA}},

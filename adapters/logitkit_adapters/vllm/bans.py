@@ -130,17 +130,21 @@ def restriction(config: Mapping[str, Any], vocabulary: Vocabulary, bans: EngineB
         return Restriction(vocabulary)
     given = tuple(dict.fromkeys(names))
     if len(banned) == size:
-        raise ConfigurationError(f"{' and '.join(given)} together leave none of the {size} tokens; allow at least one")
+        raise ConfigurationError(f"{_leave(given)} none of the {size} tokens; allow at least one")
     if not _constrains(config):
         return Restriction(vocabulary)
     try:
         rest = vocabulary.without(banned)
     except VocabularyError:
         raise ConfigurationError(
-            f"{' and '.join(given)} together leave no token with text, but the configuration has a constraint on text; allow some"
+            f"{_leave(given)} no token with text, but the configuration has a constraint on text; allow some"
         ) from None
     longer = tuple(word for word in bans.words if len(word) > 1)
     return Restriction(rest, longer, given if rest.left_out or longer else ())
+
+
+def _leave(names: tuple[str, ...]) -> str:
+    return f"{' and '.join(names)} together leave" if len(names) > 1 else f"{names[0]} leaves"
 
 
 def avoids_sequences(processor: Processor[Any]) -> bool:

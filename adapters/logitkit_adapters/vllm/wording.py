@@ -39,6 +39,9 @@ FIELDS_OF_VLLM = {
     "structured_outputs": "json_schema, regex, choice, grammar or structural_tag",
 }
 
+# A configuration with one of these keys, and without a kind, may be a schema.
+SCHEMA_KEYS = frozenset({"$schema", "$ref", "$defs", "type", "properties", "anyOf", "oneOf", "allOf", "enum", "const"})
+
 SCHEMA_INSIDE = 'give the schema alone: "json_schema": response_format["json_schema"]["schema"]'
 
 
@@ -68,6 +71,8 @@ def _value(python: str) -> str:
 def _hint(config: Mapping[str, Any]) -> str | None:
     """Return what to send in place of a configuration that has the form of another interface."""
     kinds = installed_kinds()
+    if kinds.keys().isdisjoint(config) and (bare := _hint_without_kind(config)):
+        return bare
     for name, value in config.items():
         if name == "response_format":
             return SCHEMA_INSIDE
@@ -85,6 +90,17 @@ def _hint(config: Mapping[str, Any]) -> str | None:
         if name not in kinds and owner is not None:
             inside = f'{{"{owner.main}": ..., "{name}": ...}}' if owner.main else f'{{"{name}": ...}}'
             return f'put {name!r} inside: "{owner.name}": {inside}'
+    return None
+
+
+def _hint_without_kind(config: Mapping[str, Any]) -> str | None:
+    """Return what to send in place of a tool, a structural tag or a schema that stands alone."""
+    if config.get("type") == "structural_tag":
+        return 'put the structural tag into "structural_tag": {"structural_tag": {"type": "structural_tag", ...}}'
+    if _is_tool(config):
+        return 'put the tool into a list of "tools": {"tools": [{"type": "function", "function": ...}]}'
+    if not SCHEMA_KEYS.isdisjoint(config):
+        return 'put the schema into "json_schema": {"json_schema": {"type": ...}}'
     return None
 
 

@@ -49,25 +49,6 @@ def test_vllm_installs_the_front_end_s_part_when_it_starts() -> None:
     assert EntryPoint("logitkit", name, "vllm.general_plugins").load() is admission.install
 
 
-async def _other(self: object, params: object) -> None: ...
-
-
-def _not_a_coroutine(self: object, request_id: str, prompt: object, params: object) -> None: ...
-
-
-@pytest.mark.parametrize("other", [_other, _not_a_coroutine])
-def test_a_release_that_is_not_known_stays_as_it_is(
-    other: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    from vllm.v1.engine.async_llm import AsyncLLM
-
-    monkeypatch.setattr(AsyncLLM, "add_request", other)
-    monkeypatch.setattr(admission, "REQUESTS", ("no.such.module:Request",))
-    admission.install.__wrapped__()
-    assert AsyncLLM.add_request is other
-    assert "does not know this release of vLLM" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("config", "cheap"),
     [

@@ -3,7 +3,11 @@
 plugin             `logitkit_adapters.vllm:LogitsProcessor`, which vLLM creates
 v1, v2             the rows of the two model runners
 parameters, configurations, requests    the configuration of a request: read, compiled and kept, run in a batch
+bans               the tokens that a constraint is compiled without
+modes, mistakes, wording    requests that would be ignored are refused; refusals in the words of a client
+early_ends, watching        texts that end before their constraint allows it, and the requests that are followed to find them
 admission          a server compiles configurations in another process before it admits a request
+request_checks, answers, internals    changed classes of HTTP requests; errors with a status; private names of vLLM
 compiler, compile_process, compiled     that process, seen from the server; the process itself; the files that it writes
 sampling           sampling_params: the sampling parameters of a request for an output type
 session, beams     Session, which remembers its last_call, and beam search on an engine

@@ -1,7 +1,6 @@
 """Changes to vLLM's front end, whose hook for plugins can neither wait nor see all requests.
 
 A request waits until another process has compiled its configuration, so the event loop, which handles all tokens, never waits.
-A request for beam search is refused, because vLLM drops its configuration.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ import asyncio
 import functools
 import inspect
 import json
-import logging
-import pkgutil
 import weakref
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -21,25 +18,19 @@ from logitkit.configuration import RegisteredKind, installed_kinds
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.shared import shared_by
+from logitkit_adapters.vllm.answers import http_error, install_error_events
 from logitkit_adapters.vllm.compiler import CompileFailed, Compiler, Unavailable
 from logitkit_adapters.vllm.configurations import Configurations, configurations_of
-from logitkit_adapters.vllm.parameters import KEY, Asked, asked
+from logitkit_adapters.vllm.internals import is_missing, report_internals
+from logitkit_adapters.vllm.parameters import Asked, asked
+from logitkit_adapters.vllm.request_checks import install_request_checks
 from logitkit_adapters.vllm.settings import settings
+from logitkit_adapters.vllm.watching import check_request, install_following, is_configured, watch_of, watched
 
 __all__ = ["install"]
 
-_logger = logging.getLogger(__name__)
-
 # A configuration of up to this many characters that compiles nothing is read faster than another process could be asked.
 SHORT = 1024
-
-# The classes of HTTP requests that may ask for beam search.
-REQUESTS = (
-    "openai.completion.protocol:CompletionRequest",
-    "openai.chat_completion.protocol:ChatCompletionRequest",
-    "speech_to_text.transcription.protocol:TranscriptionRequest",
-    "speech_to_text.translation.protocol:TranslationRequest",
-)
 
 _compilers: weakref.WeakKeyDictionary[Any, Compiler] = weakref.WeakKeyDictionary()
 
@@ -48,65 +39,41 @@ _compilers: weakref.WeakKeyDictionary[Any, Compiler] = weakref.WeakKeyDictionary
 def install() -> None:
     """Change vLLM's front end, once per process.
 
-    vLLM calls this when it starts, as one of its general plugins; if these are off, the import of the plugin calls it. An unknown
-    release of vLLM is not changed, and compiles in place.
+    vLLM calls this when it starts, as one of its general plugins; if these are off, the import of the plugin calls it. Parts
+    that a release of vLLM lacks are left out, as `internals` says.
     """
-    if not _install_waiting():
-        _logger.warning(
-            "logitkit does not know this release of vLLM, so its server will wait while configurations compile"
-        )
-    for name in REQUESTS:
-        try:
-            request = pkgutil.resolve_name(f"vllm.entrypoints.{name}")
-            request.to_beam_search_params = _without_beams(request.to_beam_search_params)
-        except (ImportError, AttributeError):
-            _logger.debug("this release of vLLM has no beam search in %s", name)
+    report_internals()
+    _install_waiting()
+    install_following()
+    install_request_checks()
+    install_error_events()
 
 
-def _install_waiting() -> bool:
-    try:
+def _install_waiting() -> None:
+    if not is_missing("AsyncLLM.add_request"):
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        original = AsyncLLM.add_request
-    except (ImportError, AttributeError):
-        return False
-    known = ["self", "request_id", "prompt", "params"]
-    if not inspect.iscoroutinefunction(original) or [*inspect.signature(original).parameters][:4] != known:
-        return False
-    AsyncLLM.add_request = _waiting(original)
-    return True
+        AsyncLLM.add_request = _waiting(AsyncLLM.add_request)
 
 
 def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def add_request(self: Any, request_id: str, prompt: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
-        if KEY in (getattr(params, "extra_args", None) or ()):
-            await _admit(self, params)
-        return await original(self, request_id, prompt, params, *args, **kwargs)
+        if not is_configured(params):
+            return await original(self, request_id, prompt, params, *args, **kwargs)
+        check_request(self, params, prompt)
+        await _admit(self, params)
+        queue = await original(self, request_id, prompt, params, *args, **kwargs)
+        watch = watch_of(self, params, prompt)
+        return queue if watch is None else watched(queue, watch, request_id)
 
     return add_request
-
-
-def _without_beams(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def to_beam_search_params(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if (getattr(self, "vllm_xargs", None) or {}).get(KEY) is not None:
-            from vllm.exceptions import VLLMValidationError
-
-            raise VLLMValidationError(
-                f"use_beam_search and {KEY} are given, but vLLM's beam search would drop {KEY}; leave one of them out, or use "
-                "logitkit_adapters.vllm.beam_search offline",
-                parameter="use_beam_search",
-            )
-        return original(self, *args, **kwargs)
-
-    return to_beam_search_params
 
 
 async def _admit(engine: Any, params: Any) -> None:
     """Wait for the verdict on a request's configuration, which `validate_params` then finds."""
     try:
-        what = asked(params)
+        what = asked(params, engine.vllm_config)
     except ConfigurationError:
         return  # `validate_params` raises it again, where vLLM expects it
     if what is None or what.text is None:
@@ -116,18 +83,9 @@ async def _admit(engine: Any, params: Any) -> None:
         try:
             await compiler.verdict(what)
         except Unavailable as error:
-            raise _http_error(str(error), HTTPStatus.SERVICE_UNAVAILABLE) from None
+            raise http_error(str(error), HTTPStatus.SERVICE_UNAVAILABLE) from None
         except CompileFailed as error:
-            raise _http_error(str(error), HTTPStatus.INTERNAL_SERVER_ERROR) from None
-
-
-def _http_error(message: str, status: HTTPStatus) -> Exception:
-    try:
-        from vllm.exceptions import GracefulHTTPError
-    except ImportError:  # an older release, which answers with status 500
-        return RuntimeError(message)
-    found: Exception = GracefulHTTPError(message, status)
-    return found
+            raise http_error(str(error), HTTPStatus.INTERNAL_SERVER_ERROR) from None
 
 
 def _is_ready(configurations: Configurations, what: Asked, compiler: Compiler) -> bool:

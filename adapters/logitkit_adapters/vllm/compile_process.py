@@ -86,8 +86,8 @@ def serve(connection: Connection) -> None:
     connection.send("ready")
     with suppress(EOFError, ConnectionError):
         while True:
-            text, tokens = connection.recv()
-            connection.send(judge.answer(Asked(text, text, tokens)))
+            text, tokens, bans = connection.recv()
+            connection.send(judge.answer(Asked(text, text, tokens, bans)))
 
 
 def warm_up(vocabulary: Vocabulary) -> None:

@@ -9,7 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -86,7 +86,7 @@ class Compiler:
         self._most, self._most_characters = most, most_characters
         self._patience = patience
         self._command = [*command, json.dumps(sys.path)]
-        self._jobs: dict[tuple[str, int | None], _Job] = {}
+        self._jobs: dict[Hashable, _Job] = {}
         # Reentrant, because futures that are cancelled while it is held call back.
         self._lock = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -105,7 +105,7 @@ class Compiler:
             CompileFailed: The process met an error that is not the configuration's fault.
         """
         assert what.text is not None
-        key, caller = (what.text, what.tokens), object()
+        key, caller = what.key, object()
         with self._lock:
             job = self._jobs.get(key)
             if job is None:
@@ -136,7 +136,7 @@ class Compiler:
             )
         return _Job(self._thread.submit(self._compile, what), [], length)
 
-    def _forget(self, key: tuple[str, int | None], job: _Job) -> None:
+    def _forget(self, key: Hashable, job: _Job) -> None:
         with self._lock:
             if self._jobs.get(key) is job:
                 del self._jobs[key]
@@ -147,7 +147,7 @@ class Compiler:
         for _ in range(TRIES):
             connection = self._started()
             try:
-                connection.send((what.text, what.tokens))
+                connection.send(what.key)
                 answer = _received(connection, self._patience)
             except TimeoutError:
                 self._end()

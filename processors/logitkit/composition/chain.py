@@ -217,7 +217,7 @@ def chain(*processors: Processor[Any], limits: Limits = DEFAULT_LIMITS, eos_ids:
     Args:
         *processors: Any processors. A constraint (`Regex`, `Choice`, ...) must come before every truncation (`TopK`, ...) and
             before `Temperature(0)`, because all tokens that these keep might be illegal. Neighbouring constraints that are
-            finite automata become one `Intersection`, so that generation cannot get stuck between them.
+            finite automata become one `Intersection`, so that generation cannot get stuck between them, with `closing` too.
         limits: Bounds on each intersection.
         eos_ids: The ids that end a row without a legal token. Needed only if no constraint has a vocabulary.
 

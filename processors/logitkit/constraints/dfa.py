@@ -68,7 +68,9 @@ class Dfa(Constraint):
         transitions = _checked_transitions(self.transitions)
         _check_states(self.start, self.accepting)
         _check_ids(transitions, self.vocabulary)
-        moves = _moves(transitions, self.start, self.accepting)
+        left_out = self.vocabulary.left_out
+        usable = {key: to for key, to in transitions.items() if key[1] not in left_out} if left_out else transitions
+        moves = _moves(usable, self.start, self.accepting)
         alive = _alive(moves)
         if not alive[FIRST_STATE]:
             raise ConfigurationError(f"no accepting state can be reached from the start state {self.start!r}")

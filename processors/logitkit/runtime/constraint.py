@@ -73,14 +73,15 @@ class Constraint(CompiledLanguage):
                 ConstraintState, BranchingState.start(self.automaton, self._layers, self.configurations, context)
             )
         stack = _empty_stacks(context, self.automaton.nesting.max_depth)
-        return ConstraintState(AutomatonState.start(self, context), stack, self._left(context))
+        return ConstraintState(AutomatonState.start(self, context), stack, self.tokens_left(context))
 
     @classmethod
     def neutral_state(cls, context: Context) -> ConstraintState:
         """Return the state of rows without a constraint."""
         return ConstraintState(AutomatonState.neutral(context), _empty_stacks(context, 0), per_row(context, NO_LIMIT))
 
-    def _left(self, context: Context) -> Tensor:
+    def tokens_left(self, context: Context) -> Tensor:
+        """Return [B] int64, the tokens that each row may still have; -1 if they are not counted."""
         limits = context.limits if self.closing is True else None
         if limits is not None:
             return (limits - context.prompt_lengths).clamp(min=0)

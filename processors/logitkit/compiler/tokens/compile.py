@@ -40,7 +40,7 @@ def token_automaton(
     class_of, behaviours = classes.class_of, classes.behaviours
     if dfa.free is not None:
         # One more class: all ids without text (EOS ids get theirs later).
-        class_of = np.where(vocabulary.trie.node_of_id == 0, np.int32(len(behaviours)), class_of)
+        class_of = np.where(vocabulary.without_text, np.int32(len(behaviours)), class_of)
         behaviours = Behaviours.joined([behaviours, staying(dfa.free)])
     letters, ends = without_ends(dfa.letters, dfa.accepting, dfa.free, vocabulary.eos_ids)
     behaviours, letters = with_wholes(class_of, behaviours, letters, vocabulary, limits)

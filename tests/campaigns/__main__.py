@@ -14,7 +14,7 @@ import torch
 
 from tests.campaigns.campaign import Campaign, Result, run
 
-NAMES = ("patterns", "schemas", "masks", "hooks", "sessions", "configurations", "chains", "grammars")
+NAMES = ("patterns", "schemas", "masks", "hooks", "sessions", "configurations", "chains", "grammars", "lexers")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

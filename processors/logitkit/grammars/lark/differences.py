@@ -47,15 +47,16 @@ def _differences(lexer: Lexer) -> Iterator[str]:
         if lexer.is_ignored(number):
             yield f"ignore {name} even where a rule has it"
         others, words = lexer.rivals(number)
-        theirs = contextual_conditions(number, others, words, lexer.always, draft, terminals)
-        ours = longest_conditions(number, others, words, draft, terminals)
-        for other in theirs.earlier:
-            if other not in ours.earlier and (text := _beginning(lexer, lexeme, terminals.lexeme(other))):
-                yield f"read {text!r} as {draft.definitions[other].name} where {name} may begin with it too"
-        for other in theirs.taken:
-            if other not in ours.taken:
-                yield f"read {draft.definitions[other].name} as that string and never as {name}"
-        found = terminals.found(number)
+        if others or words:
+            theirs = contextual_conditions(number, others, words, lexer.always, draft, terminals)
+            ours = longest_conditions(number, others, words, draft, terminals)
+            for other in theirs.earlier:
+                if other not in ours.earlier and (text := _beginning(lexer, lexeme, terminals.lexeme(other))):
+                    yield f"read {text!r} as {draft.definitions[other].name} where {name} may begin with it too"
+            for other in theirs.taken:
+                if other not in ours.taken:
+                    yield f"read {draft.definitions[other].name} as that string and never as {name}"
+        found = terminals.found(number) if terminals.measure(number).text is None else None
         if found is not None:
             lost = TextLanguage.of_tree(lexeme.machine, lexer.limits) - found
             if not lost.is_empty:

@@ -159,6 +159,14 @@ def test_what_is_no_integer_is_refused(given: Any) -> None:
             lk.Vocabulary(TOKENS, **ids, size=7)
 
 
+def test_the_content_key_tells_lengths_from_text() -> None:
+    # Written after one another without a mark between them, the last length and the text of both are "12[('<s>', 0)]".
+    one = lk.Vocabulary([None, b"2"], eos_ids=[0], special={"<s>": 0})
+    other = lk.Vocabulary([None, b"[('<s>', 0)]"], eos_ids=[0])
+    assert one.content_key != other.content_key
+    assert one != other
+
+
 @pytest.mark.parametrize("name", ["size", "tokens", "eos_ids", "pad_id", "special", "content_key", "new"])
 def test_a_vocabulary_never_changes(name: str) -> None:
     vocabulary = lk.Vocabulary(TOKENS, eos_ids=3)

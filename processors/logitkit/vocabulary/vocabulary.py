@@ -108,7 +108,9 @@ class Vocabulary:
         lengths = self.joined.length_of_id
         written = ["-", *map(str, range(1, int(lengths.max()) + 1))]
         digest.update(",".join(map(written.__getitem__, lengths.tolist())).encode())
-        digest.update(self.joined.text.tobytes())
+        text = self.joined.text.tobytes()
+        # The first byte of the text must not look like one more digit of the last length.
+        digest.update(b";" + text if text[:1] in b"0123456789;" else text)
         if self.special:
             digest.update(repr(sorted(self.special.items())).encode())
         return digest.hexdigest()

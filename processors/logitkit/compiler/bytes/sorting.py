@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 # Numbers are marked in a table, which is faster than sorting, if all are below `SPARSE` times their count plus `FEW`.
 SPARSE, FEW = 8, 2**12
 
+# Pairs of two numbers up to here are told apart by a table, more of them by sorting.
+MANY_PAIRS = 2**22
+
 # Rows are numbered as one number each, up to this one.
 LARGEST = 2**62
 
-__all__ = ["distinct", "distinct_rows", "examples", "looked_up", "stable_order", "which_of"]
+__all__ = ["LARGEST", "distinct", "distinct_rows", "examples", "joint_numbers", "looked_up", "stable_order", "which_of"]
 
 
 def stable_order(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -80,6 +83,31 @@ def distinct_rows(columns: Iterable[NDArray[np.integer[Any]]]) -> tuple[NDArray[
             bound = len(places)
         key, bound = key * size + column, bound * size
     return examples(key)
+
+
+def joint_numbers(first: NDArray[np.integer[Any]], second: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
+    """Number the pairs of two columns of numbers from 0 on, that of zeros as 0.
+
+    Example:
+        >>> joint_numbers(np.array([0, 1, 1]), np.array([0, 0, 2])).tolist()
+        [0, 1, 2]
+    """
+    if not first.any():
+        return second.astype(np.int32)
+    width = int(second.max()) + 1
+    many = (int(first.max()) + 1) * width
+    # As numpy's own indices, which it would convert others to, twice.
+    pairs = first.astype(np.int64) * width + second
+    if many > MANY_PAIRS:
+        met, inverse = np.unique(pairs, return_inverse=True)
+        joint: NDArray[np.int32] = inverse.ravel().astype(np.int32) + np.int32(met[0] != 0)
+        return joint
+    seen = np.zeros(many, bool)
+    seen[pairs] = True
+    seen[0] = True
+    number: NDArray[np.int32] = np.cumsum(seen, dtype=np.int32) - np.int32(1)
+    found: NDArray[np.int32] = number.take(pairs)
+    return found
 
 
 def which_of(numbers: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -16,9 +16,9 @@ import numpy as np
 
 from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.leaf import Leaf
+from logitkit.compiler.bytes.sorting import joint_numbers
 from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.leaf_tokens import LeafTokens
-from logitkit.compiler.tokens.signatures import joint_numbers
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["LeafPartition", "leaf_partition"]

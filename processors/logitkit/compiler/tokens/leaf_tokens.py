@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import one_budget, outside_budget, spend_once
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import QUOTE, Leaf
-from logitkit.compiler.bytes.sorting import which_of
+from logitkit.compiler.bytes.sorting import stable_order, which_of
 from logitkit.compiler.remembered import Remembered
+from logitkit.compiler.tokens.distinct_sets import PairSets, digest_of_pairs, distinct_sets, sums_by_run
 from logitkit.compiler.tokens.leaf_stores import CountingStore, leaf_store, reached
-from logitkit.compiler.tokens.signatures import mixed
 from logitkit.compiler.tokens.text_remainders import TextRemainders
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, TokenClasses, classes_by_level
 from logitkit.limits import Limits
@@ -53,9 +53,11 @@ class LeafTokens:
         group: [C] the group of each class.
         table: What each group does: its targets are states; from `states + 1` on, states with characters before them; or, from
             `first_end` on, an end and the number of bytes behind it.
-        inner: [G] uint64, a signature of all entries of a group that stay in the leaf.
+        inner: [G] uint64, a digest of all entries of a group that stay in the leaf.
+        inner_set: [G] the number of the set of these entries.
         ended: Of each class and each thing that it does at an end, its number: `class * width + target`, ascending.
-        outer: uint64, a signature of the states in which it does that.
+        outer: uint64, a digest of the states in which it does that.
+        outer_set: The number of the set of these states.
         which: The number of that end, as many end alike.
         mark: Of each end, its number in the leaf; plus the number of characters before it, times that of all ends in the leaf.
         rest: Of each end, the number of the remainder.
@@ -70,8 +72,10 @@ class LeafTokens:
     group: NDArray[np.int64]
     table: Behaviours
     inner: NDArray[np.uint64]
+    inner_set: NDArray[np.int64]
     ended: NDArray[np.int64]
     outer: NDArray[np.uint64]
+    outer_set: NDArray[np.int64]
     which: NDArray[np.int64]
     mark: NDArray[np.int64]
     rest: NDArray[np.int64]
@@ -89,8 +93,8 @@ class LeafTokens:
     def nbytes(self) -> int:
         """Size in bytes."""
         table = self.table
-        arrays = (self.class_of, self.inner, table.start, table.source, table.target)
-        return sum(array.nbytes for array in arrays) + 40 * (len(self.group) + len(self.ended))
+        arrays = (self.class_of, self.inner, self.inner_set, table.start, table.source, table.target)
+        return sum(array.nbytes for array in arrays) + 40 * (len(self.group) + len(self.ended)) + self.outer_set.nbytes
 
 
 _known: WeakKeyDictionary[Vocabulary, Remembered[bytes, LeafTokens]] = WeakKeyDictionary()
@@ -156,22 +160,17 @@ def _by_remainder(classes: TokenClasses, leaf: Leaf, first_end: int, vocabulary:
     width = 1 + max(int(table.target.max(initial=0)), states)
     owner = np.repeat(np.arange(len(table)), np.diff(table.start))
     outside = np.flatnonzero(table.target >= first_end)
-    terms = mixed(table.source, table.target)
-    terms[outside] = 0
-    # Each sum is the difference of two of all up to a place, as numbers of 64 bits are cut off alike.
-    total = np.append(np.zeros(1, np.uint64), np.cumsum(terms))
-    inner = total[table.start[1:]] - total[table.start[:-1]]
+    inner, inner_set = _inside(table, first_end)
     # What each group does at ends: few things, in thousands of states perhaps, so that sorting would be slow.
     ended = table.target[outside].astype(np.int64) - first_end
     met = np.bincount(ended) > 0
     present, choices = np.flatnonzero(met), max(int(np.count_nonzero(met)), 1)
     key = owner[outside] * choices + (np.cumsum(met) - 1)[ended]
-    seen = np.zeros(len(table) * choices, bool)
-    seen[key] = True
-    done = np.flatnonzero(seen)
-    outer = np.zeros(len(seen), np.uint64)
-    np.add.at(outer, key, mixed(table.source[outside], np.full(len(outside), width)))
-    outer = outer[done]
+    done, which = which_of(key)
+    source = table.source[outside[stable_order(which)]]
+    start = starts(np.bincount(which, minlength=len(done)))
+    outer = sums_by_run(digest_of_pairs(source, np.full(len(source), width)), start)
+    _, outer_set = distinct_sets(outer, np.zeros_like(done), PairSets(start, source, np.zeros_like(source)))
     group, choice = np.divmod(done, choices)
     target = first_end + present[choice]
     mark, unread = np.divmod(target - first_end, chain)
@@ -204,8 +203,10 @@ def _by_remainder(classes: TokenClasses, leaf: Leaf, first_end: int, vocabulary:
         groups,
         table,
         inner,
+        inner_set,
         ending * np.int64(width) + target[item],
         outer[item],
+        outer_set[item],
         which,
         *np.divmod(ends, count),
         states,
@@ -214,3 +215,12 @@ def _by_remainder(classes: TokenClasses, leaf: Leaf, first_end: int, vocabulary:
         work,
         remainders,
     )
+
+
+def _inside(table: Behaviours, first_end: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the digest and the number of the set of those entries of each group that stay in the leaf."""
+    inside = table.target < first_end
+    start = np.append(0, np.cumsum(inside))[table.start]
+    sets = PairSets(start, table.source[inside], table.target[inside])
+    digest = sums_by_run(digest_of_pairs(sets.first, sets.second), start)
+    return digest, distinct_sets(digest, np.zeros(len(digest), np.int64), sets)[1]

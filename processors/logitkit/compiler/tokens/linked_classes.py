@@ -9,8 +9,7 @@ known:
 3. in states beside a copy, as in the leaf, but for the few tokens that a walk finds (`texts_beside`).
 
 Two tokens are of one class if they are of one class in each leaf, and the walks found the same of both. A class of tokens
-that no walk has met has only what leaves say of it. Sets of findings are compared by two sums of pseudorandom numbers, 128
-bits in all.
+that no walk has met has only what leaves say of it.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.sorting import distinct, examples, stable_order
+from logitkit.compiler.bytes.sorting import distinct, examples, joint_numbers, stable_order
+from logitkit.compiler.tokens.distinct_sets import PairSets, digest_of_pairs, distinct_sets, sums_by_run
 from logitkit.compiler.tokens.leaf_partition import leaf_partition
 from logitkit.compiler.tokens.leaf_tokens import LeafTokens, leaf_tokens
 from logitkit.compiler.tokens.linked_leaf import ENTRIES_A_STEP, linked_leaf
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.rests import Rests
-from logitkit.compiler.tokens.signatures import distinct_triples, joint_numbers, mixed
 from logitkit.compiler.tokens.text_remainders import TextRests
 from logitkit.compiler.tokens.token_classes import TokenClasses
 from logitkit.compiler.tokens.trie_walk import TrieWalk
@@ -138,16 +137,15 @@ class _Link:
         for leaf, (of, _) in zip(self.leaves, self.known, strict=True):
             joint = joint_numbers(joint, leaf.merged[partition.of_leaf[of.uncounted_key]])
         source, token, outcome = self.found
-        order = stable_order(token)
+        order = stable_order(token * np.int64(self.dfa.states) + source)
         source, token, outcome = self.found = Found(source[order], token[order], outcome[order])
-        first = np.flatnonzero(np.append(True, token[1:] != token[:-1])[: len(token)])
-        met = token[first]
-        found = [
-            np.add.reduceat(mixed(*pair), first) if len(first) else mixed(*pair)
-            for pair in ((source, outcome), (outcome, source))
-        ]
+        fresh = np.append(True, token[1:] != token[:-1])[: len(token)]
+        met = token[fresh]
         class_of_met = joint[partition.class_of[met]]
-        example, which = distinct_triples(class_of_met, *found)
+        sets = PairSets(np.append(np.flatnonzero(fresh), len(token)), source, outcome)
+        digest = sums_by_run(digest_of_pairs(source, outcome), sets.start)
+        digest += digest_of_pairs(class_of_met, class_of_met)
+        example, which = distinct_sets(digest, class_of_met, sets)
         # Of the other tokens, those of one class do alike. Class 0 is dead everywhere.
         count = int(joint.max()) + 1
         left = np.bincount(joint, partition.size, count) - np.bincount(class_of_met, minlength=count)

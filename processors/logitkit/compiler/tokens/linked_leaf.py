@@ -13,11 +13,10 @@ import numpy as np
 from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import Copies
-from logitkit.compiler.bytes.sorting import examples
 from logitkit.compiler.tokens.counted_links import counted_ends, counted_moves
+from logitkit.compiler.tokens.distinct_sets import PairSets, digest_of_pairs, distinct_sets
 from logitkit.compiler.tokens.leaf_tokens import LeafTokens
 from logitkit.compiler.tokens.rests import Rests
-from logitkit.compiler.tokens.signatures import mixed
 from logitkit.compiler.tokens.text_remainders import TextRests
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
@@ -78,17 +77,18 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
         within = (leaf.counted.least <= length) & (length <= leaf.counted.most)
         from_quote = np.where(within | any_count, leads, DEAD)
         leads = counted_ends(leads, length, any_count, leaf.counted, rests.outcomes)
-    # Ends that lead to the same everywhere have one number; that of those that are dead everywhere is 0.
-    column = mixed(leads, np.arange(len(mine))[:, None]).sum(axis=0, dtype=np.uint64)
-    column[~leads.any(axis=0)] = 0
-    # Two of a few hundred classes have one signature of 64 bits by chance once in 10^14 schemas.
-    signature = known.inner[known.group]
-    does = column[known.which]
-    alive = np.flatnonzero(does)
-    np.add.at(signature, known.ended[alive] // known.width, mixed(known.outer[alive], does[alive]))
-    example, merged = examples(signature)
-    if signature[example[0]] != 0:
-        example, merged = np.append(0, example), merged + 1
+    # Ends that lead to the same in all copies are of one column. Most are dead in all of them.
+    live_end = np.logical_or.reduce(leads)
+    column = digest_of_pairs(leads, np.arange(len(mine))[:, None]).sum(axis=0, dtype=np.uint64)
+    by_end = PairSets(len(mine) * np.arange(len(column) + 1), leads.T.ravel(), np.zeros(leads.size, np.int8))
+    _, column_set = distinct_sets(column, np.zeros(len(column), np.int8), by_end)
+    alive = np.flatnonzero(live_end[known.which])
+    owner, end = known.ended[alive] // known.width, known.which[alive]
+    digest = known.inner[known.group]
+    np.add.at(digest, owner, digest_of_pairs(known.outer[alive], column[end]))
+    ends = PairSets.collected(owner, len(digest), known.outer_set[alive], column_set[end])
+    # Class 0, which is dead, comes first: the digest of no entries is 0.
+    example, merged = distinct_sets(digest, known.inner_set[known.group], ends)
     # The entries of one class of each kind; that of the first kind, the dead one, has none.
     group = known.group[example]
     count = known.table.start[group + 1] - known.table.start[group]
@@ -102,13 +102,13 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
         key = example[symbol[outside]] * np.int64(known.width) + target[outside]
         ended = known.which[np.searchsorted(known.ended, key)]
         live = ~outside
-        live[outside] = column[ended] != 0
+        live[outside] = live_end[ended]
         source, symbol, target, outside, ended = (
             source[live],
             symbol[live],
             target[live],
             outside[live],
-            ended[column[ended] != 0],
+            ended[live_end[ended]],
         )
     # Of numbers of 16 bits, a stable sort is linear.
     order = np.argsort(source.astype(np.uint16) if known.states < 2**16 else source, kind="stable")

@@ -16,8 +16,8 @@ from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.bytes.sorting import stable_order, which_of
 from logitkit.compiler.tokens.before_marker import BeforeMarker, before_token
+from logitkit.compiler.tokens.distinct_sets import PairSets, digest_of_pairs, distinct_sets
 from logitkit.compiler.tokens.joint_classes import Side, listed
-from logitkit.compiler.tokens.signatures import mixed
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton, commonest_end
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
@@ -134,16 +134,16 @@ def _merged(before: BeforeMarker, ends: Ends) -> tuple[Ints, Ints]:
         [C] the number from now on of each class, ascending by group, and an example of each.
     """
     symbol, left, rest = before.ended
-    signature = np.zeros(len(before.group), np.uint64)
-    # Two of some thousand classes have one signature of 64 bits by chance once in 10^12 times.
     alive = ends.of[rest] >= 0
-    np.add.at(signature, symbol[alive], mixed(left[alive], ends.of[rest[alive]]))
-    order = np.lexsort((signature, before.group))
-    key = np.stack([before.group[order].astype(np.uint64), signature[order]])
-    fresh = np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))
-    which = np.empty(len(order), np.int32)
-    which[order] = np.cumsum(fresh) - 1
-    return which, order[fresh]
+    symbol, left, end = symbol[alive], left[alive], ends.of[rest[alive]]
+    digest = np.zeros(len(before.group), np.uint64)
+    np.add.at(digest, symbol, digest_of_pairs(left, end))
+    sets = PairSets.collected(symbol, len(digest), left, end)
+    example, which = distinct_sets(digest + digest_of_pairs(before.group, before.group), before.group, sets)
+    order = np.lexsort((digest[example], before.group[example]))
+    number = np.empty(len(order), np.int32)
+    number[order] = np.arange(len(order))
+    return number[which], example[order]
 
 
 def _pairs(first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:

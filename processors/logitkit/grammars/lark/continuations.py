@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from logitkit.budget import spend
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Characters, Machine, Node
@@ -21,8 +22,8 @@ __all__ = ["NOTHING", "Continuation", "Following"]
 # So many moves may lead to accepting states behind a character, or it must not follow.
 _MOST_MOVES = 16
 
-# What a move costs.
-_MOVE_STEPS = 3
+# What a move costs, and comparing what follows in two texts.
+_MOVE_STEPS, _JOIN_STEPS = 4, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Continuation:
     def __or__(self, other: Continuation) -> Continuation:
         if not self or not other:
             return self or other
+        spend(_JOIN_STEPS * (2 + len(self.later)) * (2 + len(other.later)))
         now = self.now | other.now
         return Continuation(now, tuple(_joined(_without(self.later, now), _without(other.later, now))))
 
@@ -108,13 +110,24 @@ class Following:
     """
 
     def __init__(self, places: Iterable[tuple[Machine, int]]) -> None:
-        self._rows = [(machine, machine.moves[state]) for machine, state in places]
-        self.first = CharSet.union([charset for _, row in self._rows for charset, _ in row])
+        # Many automata move with the same characters.
+        self._moves: dict[CharSet, dict[tuple[Machine, int], None]] = {}
+        for machine, state in places:
+            spend(_MOVE_STEPS * len(machine.moves[state]))
+            for charset, target in machine.moves[state]:
+                self._moves.setdefault(charset, {})[machine, target] = None
+        self.first = CharSet.union(self._moves)
+        self._after: dict[CharSet, Following | None] = {}
 
     def after(self, characters: CharSet) -> Following | None:
         """Return what may follow after one of some characters; None for anything, as after the end of an automaton."""
-        places = {(m, target): None for m, row in self._rows for charset, target in row if charset & characters}
-        return None if any(machine.accepting[state] for machine, state in places) else Following(places)
+        if characters not in self._after:
+            spend(sum([_MOVE_STEPS + len(charset.ranges) for charset in self._moves]))
+            reached = [targets for charset, targets in self._moves.items() if charset & characters]
+            places = {place: None for targets in reached for place in targets}
+            is_open = any(machine.accepting[state] for machine, state in places)
+            self._after[characters] = None if is_open else Following(places)
+        return self._after[characters]
 
 
 class _Exact:
@@ -127,6 +140,7 @@ class _Exact:
     def after(self, state: int) -> Continuation | None:
         """Return the shortest texts from a state to an accepting one, or None if they are many."""
         found = NOTHING
+        self.limits.spend(_MOVE_STEPS * min(_MOST_MOVES, len(self.machine.moves[state])))
         for charset, target in self.machine.moves[state]:
             self.moves += 1
             if self.moves > _MOST_MOVES:
@@ -138,7 +152,6 @@ class _Exact:
             if after is None:
                 return None
             found |= Continuation(CharSet(), ((charset, after),))
-        self.limits.spend(_MOVE_STEPS * len(self.machine.moves[state]))
         return found
 
 

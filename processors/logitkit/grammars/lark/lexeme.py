@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.grammars.lark.continuations import NOTHING, Continuation, Following
@@ -20,14 +21,19 @@ from logitkit.patterns.syntax import Characters, Concat, Graph, Look, Machine, N
 
 __all__ = ["EdgeAssertion", "Lexeme", "asserting_lexeme"]
 
-# What a pair of transitions costs.
-_PAIR_STEPS = 10
+# What a pair of states costs, and a pair of transitions.
+_STATE_STEPS, _PAIR_STEPS = 20, 10
 
 # Lookarounds at the edge of a terminal are tried with as many characters before and after it.
 _TRIED = 4
 
 _CHARACTER = Characters(ANY)
 _TEXT = Repeat(_CHARACTER, 0, None)
+
+
+# What an accepting state forbids, given what it forbids already, beside a state of another automaton, or where that has none; None
+# if the text is not one any more.
+Ends: TypeAlias = Callable[[Continuation, "int | None"], "Continuation | None"]
 
 
 class EdgeAssertion(Exception):
@@ -112,11 +118,15 @@ class Lexeme:
             stops: See `beside`.
         """
 
+        known: dict[int, Continuation] = {}
+
         def ends(forbidden: Continuation, state: int | None) -> Continuation:
             if state is None:
                 return forbidden
-            more = Continuation.of(other.machine, state, exact, limits)
-            return forbidden | (more if following is None else more.within(following))
+            if state not in known:
+                more = Continuation.of(other.machine, state, exact, limits)
+                known[state] = more if following is None else more.within(following)
+            return forbidden | known[state]
 
         return self.beside(other, ends, limits, stops)
 
@@ -150,53 +160,63 @@ class Lexeme:
 
         return self.beside(other, ends, limits)
 
-    def beside(
-        self,
-        other: Lexeme,
-        ends: Callable[[Continuation, int | None], Continuation | None],
-        limits: Limits,
-        stops: bool = False,
-    ) -> Lexeme:
+    def beside(self, other: Lexeme, ends: Ends, limits: Limits, stops: bool = False) -> Lexeme:
         """Run another terminal on the same text. If that changes nothing, return the lexeme itself.
 
         Args:
             other: The terminal.
-            ends: What an accepting state forbids beside a state of the other terminal; None if the text is not one any more.
+            ends: What an accepting state forbids beside a state of the other terminal.
             limits: Bound on the work.
             stops: Whether no text is left that begins with a text of the other terminal, unless the next character must not
                 follow that.
         """
+        # Most other terminals have little in common with this one.
+        reached = [(0, 0)]
+        seen = set[tuple[int, int]]()
+        for state, beside in reached:
+            mine = self.forbidden[state]
+            if (stops and seen and other.forbidden[beside] is not None) or (
+                mine is not None and ends(mine, beside) != mine
+            ):
+                return self.product(other, ends, limits, stops)
+            for charset, target in self.machine.moves[state]:
+                for read, after in other.machine.moves[beside]:
+                    limits.spend(_PAIR_STEPS + len(charset.ranges) + len(read.ranges))
+                    if (target, after) not in seen and charset & read:
+                        seen.add((target, after))
+                        reached.append((target, after))
+        return self
+
+    def product(self, other: Lexeme, ends: Ends, limits: Limits, stops: bool = False) -> Lexeme:
+        """Run another terminal on the same text; see `beside`."""
         pairs: list[tuple[int, int | None]] = [(0, 0)]
         number: dict[tuple[int, int | None], int] = {}
         moves: list[tuple[tuple[CharSet, int], ...]] = []
         forbidden: list[Continuation | None] = []
-        changed = False
         for state, beside in pairs:
             limits.check_states(len(pairs))
+            limits.spend(_STATE_STEPS)
             mine = self.forbidden[state]
             # The empty text at the beginning comes before no other one.
             theirs = other.forbidden[beside] if stops and moves and beside is not None else None
-            left = None if mine is None or theirs is not None else ends(mine, beside)
-            forbidden.append(left)
-            changed = changed or theirs is not None or left != mine
+            forbidden.append(None if mine is None or theirs is not None else ends(mine, beside))
             row = []
             for charset, target in self.machine.moves[state]:
+                limits.spend(_PAIR_STEPS)
                 rest = charset if theirs is None else charset & theirs.now
                 options: list[tuple[CharSet, int | None]] = []
-                for other_set, other_target in other.machine.moves[beside] if beside is not None else ():
-                    limits.spend(_PAIR_STEPS)
-                    options.append((rest & other_set, other_target))
-                    rest = rest - other_set
-                for part, after in (*options, (rest, None)):
+                for read, after in other.machine.moves[beside] if beside is not None else ():
+                    limits.spend(_PAIR_STEPS + len(rest.ranges) + len(read.ranges))
+                    options.append((rest & read, after))
+                    rest = rest - read
+                for part, beside_after in (*options, (rest, None)):
                     if part:
-                        pair = (target, after)
+                        pair = (target, beside_after)
                         if pair not in number:
                             number[pair] = len(pairs)
                             pairs.append(pair)
                         row.append((part, number[pair]))
             moves.append(tuple(row))
-        if not changed:
-            return self
         return Lexeme(Machine(tuple(moves), tuple([f is not None for f in forbidden])), tuple(forbidden))
 
 
@@ -229,7 +249,7 @@ def asserting_lexeme(tree: Node, limits: Limits) -> Lexeme:
         allowed = CharSet.union([charset for charset, target in moves if machine.accepting[target]])
         return Continuation(ANY - _SURROGATES - allowed)
 
-    return Lexeme.of_machine(alone.machine()).beside(Lexeme.of_machine(machine), ends, limits)
+    return Lexeme.of_machine(alone.machine()).product(Lexeme.of_machine(machine), ends, limits)
 
 
 def _is_same(first: Node, second: Node, limits: Limits) -> bool:

@@ -90,6 +90,7 @@ class Lexer:
         # Strings that begin alike are together.
         texts = [(terminals.measure(number).text, number) for number in compared]
         self._strings = sorted([(text.lower(), number) for text, number in texts if text is not None])
+        self._lengths = {len(text) for text, _ in self._strings}
         self._following: dict[int, Following] = {}
         self._overlapping: dict[int, list[int]] = {}
         self._own: dict[int, Lexeme] = {}
@@ -200,8 +201,10 @@ class Lexer:
             else:
                 text = text.lower()
                 strings = self._strings_from(text, longer=True)
-                for end in range(1, len(text)):
-                    strings += self._strings_from(text[:end], longer=False)
+                self.limits.spend(len(self._lengths))
+                for end in self._lengths:
+                    if 0 < end < len(text):
+                        strings += self._strings_from(text[:end], longer=False)
             self.limits.spend(_PAIR_STEPS * (len(strings) + len(self._expressions)))
             every = (*self._expressions, *strings)
             found = self._overlapping[number] = [n for n in every if n != number and self._first[n] & first]

@@ -14,9 +14,8 @@ Two lexers differ in them:
   Strings of letters, digits and `_` are keywords: they take their texts from expressions. If two other terminals have the same
   text, the parser decides.
 - "contextual": all terminals have an order (see `measures`), and what comes first is earlier, even if its text is shorter. A
-string
-  is different if an expression of its priority finds it: the lexer looks for the expression, and what it finds is the string if
-  the texts are the same.
+  string is different if an expression of its priority finds it: the lexer looks for the expression, and what it finds is the
+  string if the texts are the same.
 
 By hand, for `"if"` and `NAME: /[a-z]+/`: both lexers let `NAME` go on after `if`, and `"if"` take its text from `NAME`. For
 `"SELECT"i` and the same name, "longest" does the same. Under "contextual", the name comes earlier, since it does not find

@@ -166,7 +166,7 @@ class Longest:
     """
 
     def __init__(self, parser: lark.Lark) -> None:
-        self.table = parser.parser.parser._parse_table  # type: ignore[union-attr]
+        self.table = parser.parser.parser._parse_table
         self.start, self.end = self.table.start_states["start"], self.table.end_states["start"]
         self.terminals = {terminal.name: terminal for terminal in parser.terminals}
         self.expressions = {n: re.compile(t.pattern.to_regexp()) for n, t in self.terminals.items()}

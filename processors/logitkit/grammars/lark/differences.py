@@ -43,24 +43,32 @@ def _differences(lexer: Lexer) -> Iterator[str]:
     for number in lexer.competition.terminals:
         if terminals.has_no_lexeme(number):
             continue
-        name, lexeme = draft.definitions[number].name, terminals.lexeme(number)
+        name = draft.definitions[number].name
         if lexer.is_ignored(number):
             yield f"ignore {name} even where a rule has it"
-        others, words = lexer.rivals(number)
-        if others or words:
-            theirs = contextual_conditions(number, others, words, lexer.always, draft, terminals)
-            ours = longest_conditions(number, others, words, draft, terminals)
-            for other in theirs.earlier:
-                if other not in ours.earlier and (text := _beginning(lexer, lexeme, terminals.lexeme(other))):
-                    yield f"read {text!r} as {draft.definitions[other].name} where {name} may begin with it too"
-            for other in theirs.taken:
-                if other not in ours.taken:
-                    yield f"read {draft.definitions[other].name} as that string and never as {name}"
+        yield from _beside_others(lexer, number)
         found = terminals.found(number) if terminals.measure(number).text is None else None
         if found is not None:
-            lost = TextLanguage.of_tree(lexeme.machine, lexer.limits) - found
+            lost = TextLanguage.of_tree(terminals.lexeme(number).machine, lexer.limits) - found
             if not lost.is_empty:
                 yield f"try the options of {name} in order, and never find {_shortest(lost)!r}"
+
+
+def _beside_others(lexer: Lexer, number: int) -> Iterator[str]:
+    """Yield what Lark reads in another way because other terminals may stand in the place of one."""
+    draft, terminals = lexer.draft, lexer.terminals
+    others, words = lexer.rivals(number)
+    if not others and not words:
+        return
+    name = draft.definitions[number].name
+    theirs = contextual_conditions(number, others, words, lexer.always, draft, terminals)
+    ours = longest_conditions(number, others, words, draft, terminals)
+    for other in theirs.earlier:
+        if other not in ours.earlier and (text := _beginning(lexer, terminals.lexeme(number), terminals.lexeme(other))):
+            yield f"read {text!r} as {draft.definitions[other].name} where {name} may begin with it too"
+    for other in theirs.taken:
+        if other not in ours.taken:
+            yield f"read {draft.definitions[other].name} as that string and never as {name}"
 
 
 def _beginning(lexer: Lexer, lexeme: Lexeme, other: Lexeme) -> str:

@@ -31,8 +31,8 @@ _CHARACTER = Characters(ANY)
 _TEXT = Repeat(_CHARACTER, 0, None)
 
 
-# What an accepting state forbids, given what it forbids already, beside a state of another automaton, or where that has none; None
-# if the text is not one any more.
+# What an accepting state forbids, given what it forbids already, beside a state of another automaton, or None where that has none.
+# The result is None if the text is not one any more.
 Ends: TypeAlias = Callable[[Continuation, "int | None"], "Continuation | None"]
 
 
@@ -117,7 +117,6 @@ class Lexeme:
             limits: Bound on the work.
             stops: See `beside`.
         """
-
         known: dict[int, Continuation] = {}
 
         def ends(forbidden: Continuation, state: int | None) -> Continuation:

@@ -14,7 +14,18 @@ import torch
 
 from tests.campaigns.campaign import Campaign, Result, run
 
-NAMES = ("patterns", "schemas", "masks", "hooks", "sessions", "configurations", "chains", "grammars", "lexers")
+NAMES = (
+    "patterns",
+    "schemas",
+    "masks",
+    "hooks",
+    "sessions",
+    "configurations",
+    "chains",
+    "grammars",
+    "lexers",
+    "hostile",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -48,8 +48,8 @@ class Letters:
 
     Args:
         three: The letters for -1, 0 and 1, of `PLAIN`.
-        before: What stands before those that are chosen, of other letters of it.
-        after: What stands after them.
+        before: The text before those that are chosen, of other letters of it.
+        after: The text after them.
         seed: The seed of all choices.
     """
 

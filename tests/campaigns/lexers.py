@@ -1,8 +1,8 @@
 """Random grammars in Lark's syntax against Lark: how their terminals split a text.
 
 An accepted text must be one that the judge of the lexer reads: Lark's contextual lexer for "contextual", and for the default if
-it warns of nothing; the longest match for "longest". Whatever is accepted must be one of Lark's Earley parser, which splits a
-text in any way. Texts that only the judge reads are counted.
+it warns of nothing; the longest match for "longest". Texts of the first two must also be texts of Lark's Earley parser, which
+splits a text in any way; it tries the options of an expression in order too. Texts that only the judge reads are counted.
 """
 
 from __future__ import annotations
@@ -45,10 +45,9 @@ def check(case: LexerCase, tried: Counter[str]) -> None:
             if accepts(text):
                 tried["texts accepted"] += 1
                 assert judge(text), f"lexer={lexer} accepts {text!r}"
-                parsed += 1
-                assert parsed > MOST_PARSED or _is_split(earley, text), (
-                    f"lexer={lexer} accepts {text!r}, Earley does not"
-                )
+                if lexer != "longest" and parsed < MOST_PARSED:
+                    parsed += 1
+                    assert _is_split(earley, text), f"lexer={lexer} accepts {text!r}, Earley does not"
             elif judge(text):
                 both = lexer != "longest" and reads(basic, text)
                 tried[f"texts missed, lexer={lexer}" + " (of both lexers of Lark)" * both] += 1

@@ -7,7 +7,7 @@ competition   which terminals may stand in the same place
 continuations the texts that must not follow a terminal
 differences   where Lark's lexers read a text in another way
 draft         definitions that call each other
-json_values   the JSON values of `%json`
+json_values   the JSON values of `%json`; guidance_options for their spelling
 lexeme        a terminal as an automaton whose ends forbid some texts after them
 lexer         terminals as a lexer splits a text
 literals      strings, ranges, regular expressions and special tokens as trees

@@ -31,8 +31,8 @@ _CHARACTER = Characters(ANY)
 _TEXT = Repeat(_CHARACTER, 0, None)
 
 
-# What an accepting state forbids, given what it forbids already, beside a state of another automaton, which is None after its end.
-# The result is None if the text is not one any more.
+# What an accepting state forbids, given what it forbids already, beside a state of another automaton. That is None where the
+# other one has none, and the result is None if the text is not one any more.
 Ends: TypeAlias = Callable[[Continuation, "int | None"], "Continuation | None"]
 
 

@@ -9,6 +9,7 @@ LogitkitError
 ├── ConfigurationError (ValueError)      an argument of a processor, or a configuration, is wrong
 │   └── ArgumentTypeError (TypeError)    an argument has a type that is not allowed
 ├── IncompleteOutput (ValueError)         a model could not complete the output of a type; knows the token limit
+├── BrokenLogits (RuntimeError)          the logits of a model have NaN or +inf, or no finite number; knows row and step
 ├── ProcessorError (TypeError)           a processor violates the protocol (order, structure, dtype, shape)
 ├── StateFileError (ValueError)          a saved state is corrupt, foreign, or belongs to another processor
 ├── StaleAutomaton (RuntimeError)        a state outlived the processor that owns its automaton
@@ -25,6 +26,7 @@ __all__ = [
     "ArgumentTypeError",
     "BankFull",
     "BatchMismatch",
+    "BrokenLogits",
     "ConfigurationError",
     "GrammarError",
     "IncompleteOutput",
@@ -211,6 +213,35 @@ class UnsupportedSchema(LogitkitError, ValueError):
             return self.reason
         where = f"{self.keyword!r} at {self.pointer}" if self.keyword else f"the schema at {self.pointer}"
         return f"{where}: {self.reason}"
+
+
+class BrokenLogits(LogitkitError, RuntimeError):
+    """The logits of a model have NaN or +inf, or no finite number, so they say nothing about the next token.
+
+    Args:
+        reason: The problem, such as `"3 of 1,280 are NaN"`.
+        row: The row of the batch, from 0; None if it is unknown.
+        step: The number of tokens after the prompt; None if it is unknown.
+
+    Example:
+        >>> from logitkit.errors import BrokenLogits
+        >>> print(str(BrokenLogits("3 of 1,280 are NaN", row=0, step=7)).split(". ")[0])
+        the model returned broken logits for row 0 at step 7: 3 of 1,280 are NaN
+    """
+
+    def __init__(self, reason: str, row: int | None = None, step: int | None = None) -> None:
+        self.reason = reason
+        self.row = row
+        self.step = step
+        super().__init__(reason, row, step)
+
+    def _message(self) -> str:
+        row = "" if self.row is None else f" for row {self.row}"
+        step = "" if self.step is None else f" at step {self.step}"
+        return (
+            f"the model returned broken logits{row}{step}: {self.reason}. If it runs in float16, try bfloat16 or float32, which "
+            "do not overflow; otherwise check its weights, the attention mask, and other processors of the engine"
+        )
 
 
 class ProcessorError(LogitkitError, TypeError):

@@ -16,10 +16,13 @@ from tests.campaigns.campaign import Campaign, Result, run
 
 NAMES = (
     "patterns",
+    "javascript",
     "schemas",
+    "types",
     "masks",
     "hooks",
     "sessions",
+    "typed",
     "configurations",
     "chains",
     "grammars",

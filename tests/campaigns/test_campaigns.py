@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from importlib import import_module
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.sorting import examples
@@ -92,9 +94,25 @@ def test_a_tower_that_takes_long_is_found(monkeypatch: pytest.MonkeyPatch, capsy
 def test_a_row_that_is_left_nothing_is_found(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(import_module("logitkit.composition.chain"), "end_rows", lambda logits, eos_ids: logits)
+    monkeypatch.setattr(import_module("logitkit.composition.chain"), "end_rows", lambda logits, eos_ids: (logits, None))
     assert main(["chains", "--minutes", "0.5", "--seed", "7"]) == 1
     assert "a row is left without a legal token" in capsys.readouterr().out
+
+
+def test_an_end_that_a_constraint_does_not_allow_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("logitkit_adapters.sessions.end_of_row.refused_ends", lambda *_: torch.tensor([False]))
+    assert main(["typed", "--minutes", "0.5", "--seed", "7"]) == 1
+    assert "is not valid" in capsys.readouterr().out
+
+
+def test_broken_logits_that_go_unnoticed_are_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("logitkit.runtime.logit_arrays.is_broken", lambda row, never: False)
+    assert main(["typed", "--minutes", "0.5", "--seed", "7"]) == 1
+    assert re.search("a model with .* writes|broken logits are processed", capsys.readouterr().out)
 
 
 def test_an_error_that_is_not_ours_is_found(

@@ -53,7 +53,7 @@ MISTAKES = [
         'root ::= "\\q"',
         1,
         11,
-        'the escape \\q does not exist; allowed are \\n \\r \\t \\\\ \\" \\[ \\] \\- \\xHH \\uHHHH and \\UHHHHHHHH',
+        'the escape \\q does not exist; allowed are \\n \\r \\t \\\\ \\" \\[ \\] \\{ \\} \\- \\xHH \\uHHHH and \\UHHHHHHHH',
     ),
     ("root ::= [\\d]", 1, 11, "GBNF does not know \\d; write the class [0-9]"),
     ('root ::= "\\x4"', 1, 11, "\\x takes 2 hexadecimal digits, and '4' follows"),

@@ -47,6 +47,11 @@ class EngineHook(NotAHook):
         """The state of the rows of the last call, in their order, or None before the first."""
         return None if self.tracker is None else self.tracker.state
 
+    @property
+    def broken(self) -> Tensor | None:
+        """The rows of the last call whose logits were broken, [B] bool on a device; on the host, None, since they raise there."""
+        return self._process.broken
+
     def _misused(self) -> ConfigurationError:
         return ConfigurationError(
             f"{self.engine} was given a hook outside of a list; write {self.argument}=[logits_processor(processor)]"

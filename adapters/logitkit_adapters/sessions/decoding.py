@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from logitkit.errors import BrokenLogits
 from logitkit.sessions.sequence_parts import RowPiece, Weights, put_together, weights_of
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit_adapters.sessions.batch import BatchEngine, BatchRun
@@ -74,8 +75,11 @@ def _row_by_row(engine: SequenceBatches, state: SequenceState, how: Decoding, st
         for sample in range(samples):
             part, one = written.only(row * samples + sample), run.only(sample)
             # A copy, because a processor may overwrite its logits, and the next sample starts from the same.
-            for _ in _grow(part, one, logits.clone(), steps, part.choose):
-                yield row * samples + sample, part
+            try:
+                for _ in _grow(part, one, logits.clone(), steps, part.choose):
+                    yield row * samples + sample, part
+            except BrokenLogits as error:
+                raise BrokenLogits(error.reason, row * samples + sample, error.step) from None
             parts.append(part)
             caches += one.cache()
     assert written is not None

@@ -14,6 +14,7 @@ from logitkit.explaining.reason import reason_lines
 from logitkit.output_types import OutputType
 from logitkit.protocol.processor import Processor
 from logitkit.vocabulary.vocabulary import Vocabulary
+from logitkit_adapters.sessions.end_of_row import end_of_row
 from logitkit_adapters.sessions.generated import GeneratedRow
 
 __all__ = ["OutputReader", "TypedOutput"]
@@ -92,15 +93,24 @@ class OutputReader:
         if row.finished == "conflict":
             reason = "is incomplete, because the processors together allowed no further token; change the processor"
             raise self._incomplete(row, prompt, limit, reason)
-        if row.finished.startswith("stop: ") and not self._explained(self.constraint, row, prompt, limit).complete:
-            raise self._incomplete(row, prompt, limit, f"was ended by a {row.finished} before it was complete")
+        if self._ends_early(row, prompt, limit):
+            by = f"a {row.finished}" if row.finished.startswith("stop: ") else "EOS"
+            raise self._incomplete(row, prompt, limit, f"was ended by {by} before it was complete")
         value = self.kind.value(row.text, row.token_ids, self.vocabulary)
         return TypedOutput(value, row.text, row.token_ids, row.log_prob, row.finished)
+
+    def _ends_early(self, row: GeneratedRow, prompt: list[int], limit: int) -> bool:
+        """Whether the constraint of the type by itself does not allow the end of a row, which a stop or EOS has ended."""
+        ends, tokens = self.vocabulary.eos_ids, row.token_ids
+        # Some stops end a row without EOS, as does the token limit, and a row of padding has no tokens.
+        if not tokens or tokens[-1] not in ends:
+            tokens = [*tokens, ends[0]]
+        return end_of_row(self.constraint, prompt, tokens, limit, ends, self.vocabulary.size) == "conflict"
 
     def _explained(self, processor: Processor[Any], row: GeneratedRow, prompt: list[int], limit: int) -> Explanation:
         """Return what a processor says of the tokens of a row; the EOS after a stop is not of the type."""
         tokens, ends = row.token_ids, self.vocabulary.eos_ids
-        if row.finished.startswith("stop: ") and tokens[-1] in ends:
+        if row.finished.startswith("stop: ") and tokens[-1:] and tokens[-1] in ends:
             tokens = tokens[:-1]
         return explain(processor, self.vocabulary, prompt, tokens, max_length=len(prompt) + limit)
 

@@ -12,10 +12,12 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from logitkit.composition.engine_logits import EngineLogits
-from logitkit.protocol.calls import advance_checked
+from logitkit.errors import BrokenLogits
+from logitkit.protocol.calls import advance_checked, by_tensors
 from logitkit.protocol.context import Context, select_context
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.state import concatenate, select
+from logitkit.runtime.logit_arrays import why_broken
 from logitkit.sessions.seam import state_at_seam
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit.sessions.token_choice import drawn_tokens
@@ -82,7 +84,7 @@ class WrittenRows:
         self.log_probs = state.token_log_probs
         # Those of the last steps, which are joined when they are needed.
         self._gained = list[Tensor]()
-        self._process = None if how.processor is None else EngineLogits(how.processor)
+        self._process = EngineLogits(how.processor)
         self.ends = torch.tensor(list(how.eos_ids), dtype=torch.int64, device=self.ids.device)
         limits = self.lengths.to(torch.int64) + steps
         context = Context.of(state.rows, columns, self.ids.device, int(limits.max()))
@@ -94,21 +96,48 @@ class WrittenRows:
             )
 
     def choose(self, logits: Tensor, _is_last: bool = False) -> None:
-        """Append the next token of every row."""
-        likelihood = logits.log_softmax(1)
+        """Append the next token of every row.
+
+        Raises:
+            BrokenLogits: The logits of a row that goes on are broken.
+        """
+        likelihood = self.likelihood(logits)
         scores, seed = self.processed(logits), self.how.seed
         chosen = scores.argmax(1) if seed is None else drawn_tokens(scores, seed, self.context.streams, self.lengths)
         tokens = torch.where(self.ended, -1, chosen)
         gained = likelihood.gather(1, tokens.clamp(min=0)[:, None])[:, 0].to(self.weights.dtype)
         before, self.weights = self.weights, torch.where(self.ended, self.weights, self.weights + gained)
+        self.raise_broken()
         self.append(tokens, before, gained)
+
+    def likelihood(self, logits: Tensor) -> Tensor:
+        """Return the log-probabilities of the model, [R, V], for which all of its logits matter, also those of banned tokens.
+
+        Raises:
+            BrokenLogits: The logits of a row are broken; on a device, `processed` notices that.
+        """
+        found = logits.log_softmax(1)
+        # Those of a broken row are all NaN.
+        if not by_tensors(logits) and bool((broken := found[:, 0].isnan()).any()):
+            logits[broken & self.ended] = found[broken & self.ended] = 0
+            for row in (broken & ~self.ended).nonzero()[:1, 0].tolist():
+                step = int(self.lengths[row] - self.context.prompt_lengths[row])
+                raise BrokenLogits(why_broken(logits[row]), row, step)
+        return found
 
     def processed(self, scores: Tensor) -> Tensor:
         """Return the scores of all rows after the processor, which may overwrite them."""
-        if self._process is None:
-            return scores
         context = replace(self.context, lengths=self.lengths)
-        return self._process(self.processor_state, scores, context, self.how.eos_ids)
+        state = () if self.how.processor is None else self.processor_state
+        return self._process(state, scores, context, self.how.eos_ids)
+
+    def raise_broken(self) -> None:
+        """Raise the error for broken logits of a device, once the tokens that were chosen from them are read anyway.
+
+        Raises:
+            BrokenLogits: The logits of the last step were broken.
+        """
+        self._process.raise_broken()
 
     def only(self, row: int) -> WrittenRows:
         """Return a single row, to be generated on its own."""

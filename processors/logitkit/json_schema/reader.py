@@ -54,7 +54,7 @@ class Reader(SchemaPlaces):
         self.everything = Values.everything(limits)
         self.nothing = Values.nothing(limits)
         self._telling = 0
-        self._read: dict[tuple[int, bool], tuple[Values, bool]] = {}
+        self._read: dict[tuple[int, bool], tuple[Values, bool, bool]] = {}
         self._complements: dict[int, Values] = {}
         self._values: dict[Conjunction, Values] = {}
         self._countable: dict[Conjunction, Values] = {}
@@ -77,22 +77,24 @@ class Reader(SchemaPlaces):
             raise UnsupportedSchema(f"more than {DEEPEST} schemas are nested here; simplify the schema", place.pointer)
         if key not in self._read:
             self._open.append(key)
-            before = self._drops
+            drops, doubts = self._drops, self._doubts
             try:
                 values = self._keywords(place, track)
             finally:
                 self._open.pop()
-            self._read[key] = values, self._drops > before
-        values, weakened = self._read[key]
+            self._read[key] = values, self._drops > drops, self._doubts > doubts
+        values, weakened, doubted = self._read[key]
         self._drops += weakened
+        self._doubts += doubted
         return values
 
     def complement(self, place: Place) -> Values:
         """Return the values that do not satisfy the schema of a place; all, if it is known in part only."""
-        before = self._drops
+        drops, doubts = self._drops, self._doubts
         values = self.read(place)
-        if self._drops > before:
+        if self._drops > drops:
             return self.everything
+        self.check_doubts(doubts)
         number = self._number(place)
         if number not in self._complements:
             self._complements[number] = _blaming(values.complement(self.work), Site(place.pointer, None))

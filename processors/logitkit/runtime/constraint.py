@@ -26,7 +26,7 @@ from logitkit.runtime.compiled_language import CompiledLanguage
 from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.examples import example_text, matches_text
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
-from logitkit.runtime.row_mask import as_array
+from logitkit.runtime.logit_arrays import as_array
 from logitkit.runtime.shared import shared_by
 from logitkit.runtime.stack_tables import StackRows, advance_stacks, legal_stacks
 from logitkit.runtime.width import check_width
@@ -119,7 +119,7 @@ class Constraint(CompiledLanguage):
     ) -> tuple[ConstraintState, Tensor]:
         """Set every illegal token to -inf.
 
-        A finished row may emit only EOS and padding; a dead row only EOS, at logit 0.
+        A finished row may emit only EOS and padding; a dead row only EOS, at logit 0. NaN counts as -inf.
         """
         if isinstance(state, BranchingState):
             return state, mask_branching(self.bank, state, own_rows(type(self).__name__, len(state.states), logits))

@@ -8,5 +8,6 @@ minimise, refinement, components     fewest states, as a whole and on one cycle;
 first_match                          the texts that a backtracking search finds
 lengths, widths                      how long texts are: of an automaton, and of a tree
 counted                              repetition copied instead of rebuilt
+code_units                           from UTF-16 code units to characters
 alphabet, symbol_blocks              classes of code points that a pattern does not distinguish; overlapping sets of these
 """

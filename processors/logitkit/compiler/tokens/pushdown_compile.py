@@ -13,7 +13,7 @@ from logitkit.compiler.bytes.letters import with_letters, without_ends
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.closing_cost import UNREACHABLE, closing_costs
 from logitkit.compiler.tokens.compile import token_automaton
-from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
+from logitkit.compiler.tokens.dead_ends import NothingSpelled, may_have_dead_ends
 from logitkit.compiler.tokens.layers import in_layers
 from logitkit.compiler.tokens.linked_classes import linked_classes
 from logitkit.compiler.tokens.nesting import FLAT, Nesting
@@ -107,7 +107,7 @@ def pushdown_automaton(
                 "what may follow, as in an array that 'contains' an object; leave out 'closing'"
             )
         if cost[dfa.start] == UNREACHABLE:
-            raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
+            raise NothingSpelled(f"the tokens of the vocabulary spell no text that {name} matches")
         table = table.without(cost == UNREACHABLE)
     strings = 0 if dfa.copies is None else int(np.count_nonzero(dfa.copies.strings))
     depth = max_depth if strings + dfa.blocks < dfa.frames else 0

@@ -42,6 +42,11 @@ class Asked(NamedTuple):
     text: str | None
     tokens: int | None
 
+    @property
+    def key(self) -> tuple[str | None, int | None]:
+        """The key of caches: all that the processor depends on. Only one with a text is complete."""
+        return self.text, self.tokens
+
 
 def asked(sampling_params: Any) -> Asked | None:
     """Return the configuration of a request, or None; it is not read yet.

@@ -1,4 +1,4 @@
-"""The client of an HTTP request is known to all that works on it, and is told when to try again."""
+"""The client of an HTTP request is known to all code that works on it, and learns when to try again."""
 
 from __future__ import annotations
 

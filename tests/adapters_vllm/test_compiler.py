@@ -360,7 +360,8 @@ def test_a_configuration_of_two_clients_is_compiled_once_when_the_first_turn_com
         await asyncio.sleep(0)
         made.go("a")
         assert await refusals([*first, *many, *one]) == {None}
-        assert [text for text, _ in made.found[1:]] == [regex(pattern) for pattern in "bdc"]
+        assert (await made.verdict("e", BEN)).refusal is None
+        assert [text for text, _ in made.found[1:]] == [regex(pattern) for pattern in "bdce"]
 
     run(tmp_path, test)
 

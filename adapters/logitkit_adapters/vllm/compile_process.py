@@ -61,7 +61,7 @@ LENGTH = 8
 
 
 class Setup(NamedTuple):
-    """What the processes of a server need.
+    """The setup of all processes that compile for a server.
 
     Args:
         vocabulary: The engine's vocabulary.

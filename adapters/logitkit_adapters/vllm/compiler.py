@@ -89,8 +89,8 @@ class _Place:
     Args:
         job: The configuration that it waits for.
         client: The client.
-        verdict: What its callers wait for.
-        callers: How many there are.
+        verdict: The verdict, for which its callers wait.
+        callers: The number of callers.
     """
 
     job: _Job

@@ -56,8 +56,8 @@ class CompileProcess:
     """A process that compiles one configuration at a time.
 
     Args:
-        reader: What it sends.
-        writer: What it receives.
+        reader: Receives its messages.
+        writer: Sends messages to it.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -147,7 +147,7 @@ class ForkServer:
         """Return a new process, once it is ready.
 
         Args:
-            setup: What it needs, the same in all calls.
+            setup: The setup of all processes, the same in all calls.
 
         Raises:
             NotStarted: It does not start; the message says why.

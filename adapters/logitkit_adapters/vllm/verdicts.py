@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,10 @@ __all__ = ["VERDICT_BYTES", "Verdict", "Verdicts"]
 # The maximum size of the verdicts that a process keeps.
 VERDICT_BYTES = 32 * 2**20
 
-# The part of it that is for refusals. They are quickly found again, so many of them must not push out other verdicts.
+# The digest of a text of up to this many characters takes some microseconds.
+SHORT = 4096
+
+# The part of it that is for refusals. They are quickly found again, so they must not push out other verdicts.
 REFUSED = 1 / 4
 
 
@@ -66,5 +70,14 @@ class Verdicts:
 def _key(what: Asked) -> bytes | None:
     if what.text is None:
         return None
-    text, *others = what.key
-    return hashlib.sha256(f"{others} {text}".encode("utf-8", "surrogatepass")).digest()
+    _, *others = what.key
+    digest = _digest(what.text) if len(what.text) <= SHORT else _digest_of_long(what.text)
+    return hashlib.sha256(digest + repr(others).encode()).digest()
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+# A request with many prompts asks for the same text many times.
+_digest_of_long = lru_cache(maxsize=4)(_digest)

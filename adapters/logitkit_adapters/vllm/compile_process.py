@@ -23,8 +23,6 @@ from io import BufferedRWPair
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from logitkit import JsonSchema
 from logitkit.errors import LogitkitError
 from logitkit.runtime.automaton_files import AutomatonFiles
@@ -183,8 +181,6 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # No process waits for its forks.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    # Threads would not survive a fork.
-    torch.set_num_threads(1)
     os.nice(NICENESS)
     try:
         setup: Setup = pickle.load(sys.stdin.buffer)  # noqa: S301 - the server is trusted

@@ -141,6 +141,8 @@ class ForkServer:
                 stdout=sys.__stderr__,
                 pass_fds=[other.fileno()],
                 process_group=0,
+                # Threads of libraries would not survive a fork.
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
             )
 
     async def fork(self, setup: Setup) -> CompileProcess:

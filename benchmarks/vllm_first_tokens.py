@@ -13,6 +13,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,8 +24,8 @@ from tests.adapters_vllm.engine import prompt
 # How many requests come at once.
 BURSTS = (1, 8, 64)
 ROUNDS = 10
-# The case of a single request, the first that a server gets.
-FIRST = "the server's first"
+# The case of a single request, the first with a schema that a server gets.
+FIRST = "the first of all"
 # All bursts ask for the first of these, before they are measured with known schemas.
 KNOWN = 64
 
@@ -73,11 +74,11 @@ class Way(NamedTuple):
     name: str
     server: str
 
-    def body(self, number: int) -> dict[str, Any]:
-        """Return the body of a request for a schema."""
+    def bodies(self, numbers: Iterable[int]) -> list[dict[str, Any]]:
+        """Return the bodies of a burst of requests, one for each schema."""
         if self.server in ("guidance", "xgrammar"):
-            return {"structured_outputs": {"json": schema(number)}}
-        return {"vllm_xargs": {"logitkit": json.dumps({"json_schema": schema(number)})}}
+            return [{"structured_outputs": {"json": schema(number)}} for number in numbers]
+        return [{"vllm_xargs": {"logitkit": json.dumps({"json_schema": schema(number)})}} for number in numbers]
 
 
 AGAIN = Way("the plugin again", "plugin")
@@ -108,11 +109,14 @@ def first_tokens(before: Path | None = None, rounds: int = ROUNDS) -> dict[str, 
         numbers = itertools.count(KNOWN)
         found: dict[str, Times] = {FIRST: {}}
         for way in ways:
+            url = servers[way.server].url
             if way is not AGAIN:
-                found[FIRST][way.name] = _summary([asyncio.run(_burst(way, servers[way.server].url, [0]))])
+                # The first request without a schema takes long, too.
+                asyncio.run(_burst(url, [{}]))
+                found[FIRST][way.name] = _summary([asyncio.run(_burst(url, way.bodies([0])))])
             # The ways warm up, and ask for the schemas that are known later.
-            asyncio.run(_burst(way, servers[way.server].url, range(KNOWN)))
-            asyncio.run(_burst(way, servers[way.server].url, itertools.islice(numbers, KNOWN)))
+            asyncio.run(_burst(url, way.bodies(range(KNOWN))))
+            asyncio.run(_burst(url, way.bodies(itertools.islice(numbers, KNOWN))))
         print(FIRST, f"load {os.getloadavg()[0]:.1f}", json.dumps(found[FIRST]), flush=True)
         for count, new in itertools.product(BURSTS, (True, False)):
             taken: dict[str, list[list[float]]] = {way.name: [] for way in ways}
@@ -120,7 +124,7 @@ def first_tokens(before: Path | None = None, rounds: int = ROUNDS) -> dict[str, 
                 for place in range(len(ways)):
                     way = ways[(turn + place) % len(ways)]
                     asked = itertools.islice(numbers, count) if new else range(count)
-                    taken[way.name].append(asyncio.run(_burst(way, servers[way.server].url, asked)))
+                    taken[way.name].append(asyncio.run(_burst(servers[way.server].url, way.bodies(asked))))
             case = f"{count} {'new' if new else 'known'}"
             found[case] = {name: _summary(times) for name, times in taken.items()}
             print(case, f"load {os.getloadavg()[0]:.1f}", json.dumps(found[case]), flush=True)
@@ -134,11 +138,12 @@ def _summary(bursts: list[list[float]]) -> dict[str, float]:
     }
 
 
-async def _burst(way: Way, url: str, numbers: Any) -> list[float]:
+async def _burst(url: str, bodies: list[dict[str, Any]]) -> list[float]:
+    """Return the seconds from each request to its first token."""
     import httpx  # type: ignore[import-not-found]
 
     async with httpx.AsyncClient(timeout=120, limits=httpx.Limits(max_connections=None)) as client:
-        return await asyncio.gather(*(_first(client, url, way.body(number)) for number in numbers))
+        return await asyncio.gather(*(_first(client, url, body) for body in bodies))
 
 
 async def _first(client: Any, url: str, more: dict[str, Any]) -> float:

@@ -35,7 +35,7 @@ from logitkit_adapters.vllm.verdicts import Verdict
 __all__ = ["Setup", "main"]
 
 # If there are too few processors, the engine goes first, then configurations that compile quickly, then slow ones.
-NICENESS = 5
+NICENESS = 2
 SLOW_NICENESS = 10
 
 # Nearly all schemas share parts: any value, strings of some length, numbers within bounds. They are compiled before the first

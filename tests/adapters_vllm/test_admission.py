@@ -24,6 +24,7 @@ def test_requests_wait_for_another_process(tmp_path: Path) -> None:
     configs = [json.dumps({"regex": pattern}) for pattern in [*PATTERNS, *REFUSED]]
     asked = [*configs, *configs, None, '{"top_k": 1}', '{"top_k": "1"}', "{"]
     found = engine.run_script("tests.adapters_vllm.admitting", asked, tmp_path / "out.json", {})
+    assert found["started"]
     first, again = found["rounds"]
     for texts in (first, again):
         for number, pattern in enumerate([*PATTERNS, *REFUSED] * 2):
@@ -36,7 +37,7 @@ def test_requests_wait_for_another_process(tmp_path: Path) -> None:
         assert "config['top_k'] is '1'" in texts[12]
         assert "not valid JSON" in texts[13]
     assert found["full"].startswith("GracefulHTTPError 503: "), found["full"]
-    assert "Try again later" in found["full"]
+    assert "Try again in 1 second" in found["full"]
     assert found["here"] == []
     assert found["elsewhere"] == ["finds"] * len(PATTERNS)
 

@@ -26,6 +26,8 @@ NAMES = (
     "configurations",
     "chains",
     "grammars",
+    "lexers",
+    "hostile",
 )
 
 

@@ -11,9 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from logitkit.compiler.bytes.sorting import examples
 from logitkit.runtime import Constraint
-from tests.campaigns import patterns
+from tests.automata.digest_attacks import MODULES
+from tests.campaigns import hostile, patterns
 from tests.campaigns.__main__ import main
+from tests.campaigns.campaign import Campaign, drawn
+from tests.campaigns.towers import towers
 
 
 def test_a_campaign_without_a_difference_counts_what_it_tried(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,6 +74,21 @@ def test_a_request_that_is_rewound_and_not_replayed_is_found(
     monkeypatch.setattr("logitkit.tracking.requests._continues", lambda now, before: True)
     assert main(["hooks", "--minutes", "0", "--seed", "5"]) == 1
     assert "differs from a replay of Request" in capsys.readouterr().out
+
+
+def test_a_digest_that_is_trusted_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for module in MODULES:
+        monkeypatch.setattr(module, "distinct_sets", lambda digest, kind, sets: examples(digest))
+    monkeypatch.setattr(hostile, "CAMPAIGN", Campaign("hostile", "", drawn(hostile.collisions(), 1, hostile.check)))
+    assert main(["hostile", "--minutes", "0", "--seed", "5"]) == 1
+    assert "are legal, not" in capsys.readouterr().out
+
+
+def test_a_tower_that_takes_long_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(hostile, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(hostile, "CAMPAIGN", Campaign("hostile", "", drawn(towers(), 1, hostile.check)))
+    assert main(["hostile", "--minutes", "0", "--seed", "5"]) == 1
+    assert " took 0." in capsys.readouterr().out
 
 
 def test_a_row_that_is_left_nothing_is_found(

@@ -9,30 +9,42 @@ import asyncio
 import functools
 import inspect
 import json
+import logging
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
 from logitkit.configuration import RegisteredKind, installed_kinds
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.shared import shared_by
 from logitkit_adapters.vllm.answers import http_error, install_error_events
+from logitkit_adapters.vllm.clients import current_client, note_clients, retry_after
 from logitkit_adapters.vllm.compiler import CompileFailed, Compiler, Unavailable
-from logitkit_adapters.vllm.configurations import Configurations, configurations_of
+from logitkit_adapters.vllm.configurations import configurations_of
+from logitkit_adapters.vllm.fork_server import ForkServer
 from logitkit_adapters.vllm.internals import is_missing, report_internals
-from logitkit_adapters.vllm.parameters import Asked, asked
+from logitkit_adapters.vllm.parameters import asked
 from logitkit_adapters.vllm.request_checks import install_request_checks
 from logitkit_adapters.vllm.settings import settings
 from logitkit_adapters.vllm.watching import check_request, install_following, is_configured, watch_of, watched
 
 __all__ = ["install"]
 
+_logger = logging.getLogger(__name__)
+
 # A configuration of up to this many characters that compiles nothing is read faster than another process could be asked.
 SHORT = 1024
 
 _compilers: weakref.WeakKeyDictionary[Any, Compiler] = weakref.WeakKeyDictionary()
+
+# The processes that were started with an engine.
+_forks: weakref.WeakKeyDictionary[Any, ForkServer] = weakref.WeakKeyDictionary()
+
+# Keeps tasks alive until they are done.
+_starts: set[asyncio.Task[None]] = set()
 
 
 @functools.cache
@@ -54,6 +66,7 @@ def _install_waiting() -> None:
         from vllm.v1.engine.async_llm import AsyncLLM
 
         AsyncLLM.add_request = _waiting(AsyncLLM.add_request)
+        AsyncLLM.__init__ = _starting(AsyncLLM.__init__)
 
 
 def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,6 +83,39 @@ def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
     return add_request
 
 
+def _starting(original: Callable[..., None]) -> Callable[..., None]:
+    """Let the processes that compile start with the engine, as starting them takes a first request seconds."""
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - its name
+        forks = ForkServer()
+        if settings().enabled:
+            forks.start()
+        try:
+            original(self, *args, **kwargs)
+        except BaseException:
+            forks.kill()
+            raise
+        _forks[self] = forks
+        weakref.finalize(self, forks.kill)
+        note_clients()
+        with suppress(RuntimeError):  # without an event loop, they start with the first request
+            task = asyncio.get_running_loop().create_task(_start(self))
+            _starts.add(task)
+            task.add_done_callback(_starts.discard)
+
+    return __init__
+
+
+async def _start(engine: Any) -> None:
+    try:
+        if settings().enabled:
+            (await _compiler_of(engine)).start()
+    except LogitkitError as error:
+        # An engine that generates says so too, when it loads the plugin.
+        _logger.debug("configurations cannot be compiled: %s", error)
+
+
 async def _admit(engine: Any, params: Any) -> None:
     """Wait for the verdict on a request's configuration, which `validate_params` then finds."""
     try:
@@ -78,22 +124,17 @@ async def _admit(engine: Any, params: Any) -> None:
         return  # `validate_params` raises it again, where vLLM expects it
     if what is None or what.text is None:
         return
-    compiler = await _compiler_of(engine)
-    if not _is_ready(configurations_of(engine.vllm_config), what, compiler) and not _is_cheap(what.text):
+    compiler, client = await _compiler_of(engine), current_client()
+    known = configurations_of(engine.vllm_config).verdicts.get(what)
+    # The workers of this engine must find the automata too.
+    if (known is None or not compiler.files.use(known.files, client)) and not _is_cheap(what.text):
         try:
-            await compiler.verdict(what)
+            await compiler.verdict(what, client)
         except Unavailable as error:
+            retry_after(error.seconds)
             raise http_error(str(error), HTTPStatus.SERVICE_UNAVAILABLE) from None
         except CompileFailed as error:
             raise http_error(str(error), HTTPStatus.INTERNAL_SERVER_ERROR) from None
-
-
-def _is_ready(configurations: Configurations, what: Asked, compiler: Compiler) -> bool:
-    """Whether there is a verdict, and its automata are in the files that the workers of this engine read."""
-    found = configurations.verdict(what)
-    if found is None:
-        return False
-    return all(file.parent == compiler.folder and file.exists() for file in found.files)
 
 
 def _is_cheap(text: str) -> bool:
@@ -114,19 +155,21 @@ def _compiles(kind: Kind | None) -> bool:
 
 
 async def _compiler_of(engine: Any) -> Compiler:
-    """Return the compiler of an engine, which is created for the first request that needs it."""
+    """Return the compiler of an engine, which is created for the first request if not before."""
     if engine not in _compilers:
         # This reads the vocabulary, which may take a second. Meanwhile, another request may create the compiler.
         configurations = await asyncio.to_thread(configurations_of, engine.vllm_config)
         if engine not in _compilers:
-            files = shared_by(configurations.vocabulary).files
+            files, chosen = shared_by(configurations.vocabulary).files, settings()
             _compilers[engine] = Compiler(
                 configurations.vocabulary,
                 None if files is None else files.folder,
-                configurations.remember,
-                most=settings().waiting,
-                patience=settings().seconds,
+                configurations.verdicts.put,
+                most=chosen.waiting,
+                patience=chosen.seconds,
+                processes=chosen.processes,
                 device=configurations.device,
+                forks=_forks.get(engine),
             )
             weakref.finalize(engine, _compilers[engine].close)
     return _compilers[engine]

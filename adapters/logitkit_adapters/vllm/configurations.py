@@ -7,8 +7,7 @@ import weakref
 from collections import deque
 from collections.abc import Hashable, Mapping
 from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from logitkit.batching.steps import steps_of
 from logitkit.budget import one_budget
@@ -30,15 +29,15 @@ from logitkit_adapters.vllm.early_ends import may_end_early
 from logitkit_adapters.vllm.engine import engine_vocabulary
 from logitkit_adapters.vllm.parameters import KEY, Asked, check_is_json, configuration
 from logitkit_adapters.vllm.settings import settings
+from logitkit_adapters.vllm.verdicts import VERDICT_BYTES, Verdict, Verdicts
 from logitkit_adapters.vllm.wording import in_json
 
-__all__ = ["Configurations", "Verdict", "any_vocabulary", "configurations_of"]
+__all__ = ["Configurations", "any_vocabulary", "configurations_of"]
 
-# The maximum sizes of what a process keeps for later requests: processors, automata that no processor uses, and texts with
-# their verdicts. With 131,072 tokens, an automaton takes 0.6 MB or more.
+# The maximum sizes of what a process keeps for later requests: processors, and automata that no processor uses. With 131,072
+# tokens, an automaton takes 0.6 MB or more.
 PROCESSOR_BYTES = 64 * 2**20
 AUTOMATON_BYTES = 64 * 2**20
-VERDICT_BYTES = 32 * 2**20
 
 # The minimum size of a processor, which limits their number to 1,024.
 LEAST_BYTES = 2**16
@@ -54,29 +53,13 @@ BANS = frozenset({"allow_tokens", "ban_tokens", "min_new_tokens", "no_repeat_ngr
 MANY_IDS = 2**19
 
 
-class Verdict(NamedTuple):
-    """Whether a configuration is allowed.
-
-    Args:
-        refusal: The reason why it is not, or None if it is.
-        forces_text: Whether it says which text must come, or where the text ends, as a grammar does.
-        may_end_early: Whether a text may end before a constraint allows it, because several masks together leave no token.
-        files: The files from which its automata were read, or to which they were written.
-    """
-
-    refusal: str | None = None
-    forces_text: bool = False
-    may_end_early: bool = False
-    files: tuple[Path, ...] = ()
-
-
 class Configurations:
     """Reads, checks and compiles the configurations of an engine's requests; recent ones only once.
 
     Args:
         vocabulary: The engine's vocabulary.
         processor_bytes: The maximum size of cached processors.
-        verdict_bytes: The maximum size of cached verdicts, with their texts.
+        verdict_bytes: The maximum size of cached verdicts.
         device: The type of the engine's device, or None if unknown.
     """
 
@@ -90,19 +73,9 @@ class Configurations:
         self.vocabulary = vocabulary
         self.device = device
         self.processors: Recent[Hashable, Processor[Any]] = Recent(processor_bytes)
-        self.verdicts: Recent[Hashable, Verdict] = Recent(verdict_bytes)
+        self.verdicts = Verdicts(verdict_bytes)
         # Requests with the same bans often follow one another, and share what is compiled once per vocabulary.
         self._recent_parts: deque[Vocabulary] = deque(maxlen=RECENT_PARTS)
-
-    def verdict(self, what: Asked) -> Verdict | None:
-        """Return the cached verdict on a configuration, or None."""
-        return None if what.text is None else self.verdicts.get(what.key)
-
-    def remember(self, what: Asked, verdict: Verdict) -> None:
-        """Cache a verdict; not the refusal of a mapping, because the JSON of an allowed mapping may be the same."""
-        if what.text is not None and (verdict.refusal is None or isinstance(what.given, str)):
-            size = 4 * (len(what.text) + len(verdict.refusal or "")) + 500 * len(verdict.files)
-            self.verdicts.put(what.key, verdict, size)
 
     def check(self, what: Asked, beside_grammar: bool = False) -> None:
         """Refuse a configuration that is not allowed; without a cached verdict, it is compiled here.
@@ -114,7 +87,7 @@ class Configurations:
         Raises:
             ConfigurationError: It is not allowed.
         """
-        found = self.verdict(what) or self.judge(what)
+        found = self.verdicts.get(what) or self.judge(what)
         if found.refusal is not None:
             raise ConfigurationError(found.refusal)
         if found.forces_text and beside_grammar:
@@ -134,7 +107,7 @@ class Configurations:
             raise ConfigurationError(str(error)) from None
         except LogitkitError as error:
             found = Verdict(in_json(str(error), _read(what)))
-        self.remember(what, found)
+        self.verdicts.put(what, found)
         return found
 
     def processor(self, what: Asked) -> Processor[Any]:

@@ -66,6 +66,13 @@ INTERNALS = (
     ),
     Internal("AsyncLLM", "vllm.v1.engine.async_llm", ("vllm_config",), CONFIG),
     Internal(
+        "init_entrypoints_middleware",
+        "vllm.entrypoints.launchers.app",
+        ("args", "app"),
+        "the address and the API key tell clients apart, which take turns",
+        "all requests take turns as if they came from one client",
+    ),
+    Internal(
         "RequestOutputCollector",
         "vllm.v1.engine.output_processor",
         ("get", "get_nowait"),

@@ -90,7 +90,7 @@ def watch_of(engine: Any, params: Any, prompt: Any) -> Watch | None:
     if what is None:
         return None
     configurations = configurations_of(engine.vllm_config)
-    verdict = configurations.verdict(what)
+    verdict = configurations.verdicts.get(what)
     begin = prompt_length(params)
     begun = [] if begin is None else tokens_of_prompt(prompt)
     may_end = verdict is None or verdict.may_end_early or vllm_may_end_early(params)

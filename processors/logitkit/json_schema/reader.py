@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from logitkit.budget import spent
+from logitkit.budget import spend, spent
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, Literal
 from logitkit.json_schema.countable import countable, tellable
@@ -23,6 +23,9 @@ from logitkit.limits import Limits
 DEEPEST = 40
 # Different conjunctions of schemas that values have to satisfy.
 MOST_CONJUNCTIONS = 20_000
+
+# What it costs to join one more schema.
+LITERAL_STEPS = 80
 
 
 class Reader(SchemaPlaces):
@@ -152,6 +155,7 @@ class Reader(SchemaPlaces):
         return self._honoured(place, None, partial(self._joined, values, literal, place))
 
     def _joined(self, values: Values, literal: Literal, place: Place) -> Values:
+        spend(LITERAL_STEPS)
         if literal.positive:
             return values.intersection(self.read(place), self.work)
         if (place.pointer, None) in self.left_out:

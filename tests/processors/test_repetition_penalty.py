@@ -269,3 +269,21 @@ def test_more_tokens_than_the_context_said_are_remembered_too(piece: int) -> Non
     for start in range(0, 10, piece):
         state = processor.advance(state, torch.arange(start, start + piece)[None])
     assert state.occurred.ids[0, :10].tolist() == [*range(10)]
+
+
+@pytest.mark.parametrize("by_columns", [True, False])
+def test_columns_that_are_not_known_yet_bound_nothing(by_columns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A batch of requests enters rows before it has seen logits, and a prompt may have ids that the logits lack.
+    if not by_columns:
+        monkeypatch.setattr("logitkit.penalties.token_counts.by_tensors", lambda _: True)
+    prompt, output = [4, 5, 6, 40, 41], [7, 5, 3, 2, 1, 0]
+    found = []
+    for columns in (0, 4, 50):
+        penalty = lk.RepetitionPenalty(2.0)
+        state = penalty.init_state(
+            lk.Context.of([prompt], vocabulary_size=columns, max_length=len(prompt) + len(output))
+        )
+        for token in output:
+            state = penalty.advance(state, torch.tensor([token]))
+        found.append(state.occurred.ids[0, : int(state.occurred.number[0])].tolist())
+    assert found == [sorted({*prompt, *output})] * 3

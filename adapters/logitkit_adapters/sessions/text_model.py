@@ -13,7 +13,7 @@ from torch import Tensor
 from logitkit.composition.chain import chain
 from logitkit.composition.engine_tokens import check_tokens_agree
 from logitkit.output_types import OutputType
-from logitkit.protocol.processor import Processor
+from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.sessions.tokenizations import Row, contexts_of, log_probs_of
 from logitkit.vocabulary.vocabulary import Vocabulary
 from logitkit_adapters.loaded_class import is_instance
@@ -115,8 +115,18 @@ class TextModel:
     def request(
         self, kind: OutputType, constraint: Processor[Any], closing: bool, processor: Processor[Any] | None = None
     ) -> Any:
-        """Return the processor for a call of a session: a constraint, and then another processor."""
-        return constraint if processor is None else chain(constraint, processor)
+        """Return the processor for a call of a session: a constraint, and then another processor.
+
+        Raises:
+            ConfigurationError: Together, they allow no text.
+            VocabularyError: The processor was built for another tokenizer.
+        """
+        if processor is None:
+            return constraint
+        # Before the chain compares vocabularies, since it does not say in which tokens they differ.
+        check_is_processor(processor)
+        check_tokens_agree(processor, self.vocabulary)
+        return chain(constraint, processor)
 
     def prompts(self, prompt: Prompt) -> list[list[int]]:
         """Return the tokens of prompts as a session reads them."""

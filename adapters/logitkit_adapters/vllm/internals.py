@@ -247,8 +247,9 @@ def _has(found: Any, part: str) -> bool:
     if not isinstance(found, type):
         return part in inspect.signature(found).parameters
     fields = {*(found.__dataclass_fields__ if is_dataclass(found) else ()), *getattr(found, "model_fields", ())}
-    made = getattr(vars(found).get("__init__"), "__code__", None)
-    # Attributes that the constructor sets, and its parameters.
+    # Attributes that the constructor sets, and its parameters; `admission` wraps one of them.
+    own = vars(found).get("__init__")
+    made = None if own is None else getattr(inspect.unwrap(own), "__code__", None)
     return part in fields or hasattr(found, part) or (made is not None and part in {*made.co_names, *made.co_varnames})
 
 

@@ -69,7 +69,10 @@ class TokenCounts(NamedTuple):
             # On the host, the prompt gets room for its distinct tokens, which are fewer.
             size, grows = _power_of_two(ROOM + (0 if device.type == "cpu" else prompt.shape[1])), True
         else:
-            size, grows = min(max(context.max_length, prompt.shape[1], 1), context.vocabulary_size), False
+            size, grows = max(context.max_length, prompt.shape[1], 1), False
+            # A batch of requests does not know its columns yet. Ids of a prompt may be beyond them.
+            if context.vocabulary_size:
+                size = min(size, context.vocabulary_size + prompt.shape[1])
         empty = cls(
             torch.full((rows, size), EMPTY, dtype=torch.int32, device=device),
             torch.zeros((rows, size if often else 0), dtype=torch.int32, device=device),

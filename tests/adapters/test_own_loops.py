@@ -12,7 +12,7 @@ from logitkit.errors import ConfigurationError
 from logitkit_adapters.transformers import logits_processor
 
 
-def test_a_loop_over_numpy_arrays_is_told_about_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_in_a_loop_over_numpy_arrays_names_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "llama_cpp", raising=False)
     hook = logits_processor(lk.TopK(2))
     with pytest.raises(ConfigurationError, match="was called with a numpy array; in a loop of your own, call the proc"):

@@ -179,7 +179,7 @@ CONTRAST = """selector => {
 }"""
 
 
-# What people type, and pages of which one must be among the first three.
+# Queries that people type, and pages of which one must be among the first three.
 QUERIES: dict[str, list[str]] = {
     "json mode": ["json-schema"],
     "guided_json": ["json-schema"],

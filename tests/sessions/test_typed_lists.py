@@ -263,7 +263,7 @@ def test_a_text_without_end_stops_at_the_default_limit(monkeypatch: pytest.Monke
     assert generate_typed(model, tokenizer, PROMPTS[0], date, max_new_tokens=12).finished == "closed"
 
 
-def test_models_with_an_encoder_are_told_the_way() -> None:
+def test_the_error_of_models_with_an_encoder_names_the_way() -> None:
     from transformers import T5Config, T5ForConditionalGeneration
 
     small = T5Config(vocab_size=1280, d_model=16, d_kv=4, d_ff=16, num_layers=1, num_heads=2)

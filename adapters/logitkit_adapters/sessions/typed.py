@@ -277,7 +277,7 @@ def generate_typed(
         length_penalty: Beams are compared by their weight divided by this power of their length.
         closing: Whether the output is completed within `max_new_tokens`; ignored if the type is a processor.
         stream: Whether to return the text in pieces, of one prompt and one sample.
-        errors: What to do with an output that is not a value. `"raise"`: raise its error, which has the other outputs of the
+        errors: The way of an output that is not a value. `"raise"`: raise its error, which has the other outputs of the
             list. `"return"`: return it with the `error`, and with None as its value.
         retries: How many times an output that is not a value is sampled again, with another seed.
         batch_size: The maximum number of rows that run together in transformers and mlx-lm.

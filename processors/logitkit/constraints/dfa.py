@@ -183,7 +183,7 @@ def _of_triples(given: object) -> dict[tuple[Any, int], Any]:
     """Return triples as a mapping.
 
     Raises:
-        ConfigurationError: They are no triples, or two say what a state does at a token.
+        ConfigurationError: Something is not a triple, or two triples have the same state and token.
     """
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise ConfigurationError(

@@ -124,7 +124,7 @@ class SequenceState(SequenceRows):
     def __radd__(self, other: object) -> NoReturn:
         raise ArgumentTypeError(
             f"{reprlib.repr(other)} was put before a state, whose cache begins with its own first token; make a state of both: "
-            "generator(text) + state keeps the cache of the text, and generator(text + str(state)) begins anew"
+            "generator(text) + state keeps the cache of the text, and generator(text + str(state)) starts again"
         )
 
     def __copy__(self) -> SequenceState:

@@ -8,7 +8,9 @@ LogitkitError
 ├── UnsupportedSchema (ValueError)       a JSON Schema keyword cannot be honoured exactly
 ├── ConfigurationError (ValueError)      an argument of a processor, or a configuration, is wrong
 │   └── ArgumentTypeError (TypeError)    an argument has a type that is not allowed
-├── IncompleteOutput (ValueError)         a model could not complete the output of a type; knows the token limit
+├── OutputError (ValueError)             an output is not a value of its type; knows the text, and the other outputs of a list
+│   ├── IncompleteOutput                 a model could not complete it; knows the token limit
+│   └── InvalidOutput                    a validator of the type refuses it
 ├── BrokenLogits (RuntimeError)          the logits of a model have NaN or +inf, or no finite number; knows row and step
 ├── ProcessorError (TypeError)           a processor violates the protocol (order, structure, dtype, shape)
 ├── StateFileError (ValueError)          a saved state is corrupt, foreign, or belongs to another processor
@@ -22,6 +24,12 @@ LogitkitError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 __all__ = [
     "ArgumentTypeError",
     "BankFull",
@@ -30,7 +38,9 @@ __all__ = [
     "ConfigurationError",
     "GrammarError",
     "IncompleteOutput",
+    "InvalidOutput",
     "LogitkitError",
+    "OutputError",
     "PatternSyntaxError",
     "PatternTooLarge",
     "ProcessorError",
@@ -84,7 +94,30 @@ class ArgumentTypeError(ConfigurationError, TypeError):
     """An argument has a type that is not allowed."""
 
 
-class IncompleteOutput(LogitkitError, ValueError):
+class OutputError(LogitkitError, ValueError):
+    """An output of a model is not a value of the requested type.
+
+    Args:
+        reason: The problem, and what to change if something helps.
+        text: The output; "" if nothing was generated.
+
+    Attributes:
+        row: The index of the output among those of its call.
+        outputs: All outputs of its call, in order; each that is not a value has its error. Empty if nothing was generated.
+    """
+
+    def __init__(self, reason: str, text: str = "") -> None:
+        self.reason = reason
+        self.text = text
+        self.row = 0
+        self.outputs: Sequence[Any] = ()
+        super().__init__(reason, text)
+
+    def _message(self) -> str:
+        return f"output {self.row} of {len(self.outputs)}: {self.reason}" if len(self.outputs) > 1 else self.reason
+
+
+class IncompleteOutput(OutputError):
     """A model could not complete an output of the requested type.
 
     Args:
@@ -95,14 +128,14 @@ class IncompleteOutput(LogitkitError, ValueError):
     """
 
     def __init__(self, reason: str, limit: int, needed: int | None = None, text: str = "") -> None:
-        self.reason = reason
         self.limit = limit
         self.needed = needed
-        self.text = text
-        super().__init__(reason, limit, needed, text)
+        super().__init__(reason, text)
+        self.args = (reason, limit, needed, text)
 
-    def _message(self) -> str:
-        return self.reason
+
+class InvalidOutput(OutputError):
+    """A validator of the requested type refuses an output; `__cause__` is the validator's error."""
 
 
 class PatternSyntaxError(LogitkitError, ValueError):

@@ -242,7 +242,7 @@ def test_what_is_refused(session: Session) -> None:
         TypeError, match="num_samples=2: num_samples is not an option here; allowed are attention_mask, max"
     ):
         session.stream(PROMPT, num_samples=2)
-    with pytest.raises(ConfigurationError, match="2 prompts or samples are given to stream"):
+    with pytest.raises(ConfigurationError, match="2 prompts, samples or beams are given to stream"):
         session.stream([PROMPT, PROMPT])
     with pytest.raises(ConfigurationError, match="no tokenizer"):
         Session(loaded("transformers")[0]).stream([5])

@@ -32,6 +32,7 @@ FIELDS = (
     "seams",
     "finished",
     "ended",
+    "emptied",
     "weights",
     "open_weights",
     "log_probs",
@@ -50,6 +51,8 @@ class Decoding:
         eos_ids: The ids that end a row.
         pad_id: The id that follows the end of a row; masks distinguish it from a token.
         carry_state: Whether the processor continues from its last state.
+        after_processor: Whether the log-probabilities of tokens are those after the processor, as those of beams always are.
+        stream_ids: The random stream of each row; None: the rows' indices.
     """
 
     processor: Processor[Any] | None
@@ -59,6 +62,8 @@ class Decoding:
     eos_ids: Sequence[int]
     pad_id: int
     carry_state: bool
+    after_processor: bool = False
+    stream_ids: Sequence[int] | None = None
 
 
 class WrittenRows:
@@ -78,6 +83,8 @@ class WrittenRows:
         self.prompt_lengths, self.seams = state.prompt_lengths, state.seams if how.carry_state else self.lengths
         self.finished = state.finished if how.carry_state else torch.zeros_like(state.finished)
         self.ended = self.finished
+        # The rows that ended because no token was left.
+        self.emptied = torch.zeros_like(self.finished)
         # A continued row starts before its EOS, whose probability then does not count.
         self.open_weights = state.open_weights.reshape(-1)
         self.weights = torch.where(self.finished, state.weights.reshape(-1), self.open_weights)
@@ -88,7 +95,8 @@ class WrittenRows:
         self.ends = torch.tensor(list(how.eos_ids), dtype=torch.int64, device=self.ids.device)
         limits = self.lengths.to(torch.int64) + steps
         context = Context.of(state.rows, columns, self.ids.device, int(limits.max()))
-        self.context = replace(context, max_lengths=limits)
+        streams = None if how.stream_ids is None else torch.tensor(how.stream_ids, device=self.ids.device)
+        self.context = replace(context, max_lengths=limits, stream_ids=streams)
         self.processor_state = state.processor_state if how.carry_state else None
         if how.processor is not None and self.processor_state is None:
             self.processor_state = state_at_seam(
@@ -103,6 +111,10 @@ class WrittenRows:
         """
         likelihood = self.likelihood(logits)
         scores, seed = self.processed(logits), self.how.seed
+        if self._process.emptied is not None:
+            self.emptied = self.emptied | self._process.emptied & ~self.ended
+        if self.how.after_processor:
+            likelihood = scores.log_softmax(1)
         chosen = scores.argmax(1) if seed is None else drawn_tokens(scores, seed, self.context.streams, self.lengths)
         tokens = torch.where(self.ended, -1, chosen)
         gained = likelihood.gather(1, tokens.clamp(min=0)[:, None])[:, 0].to(self.weights.dtype)
@@ -151,7 +163,7 @@ class WrittenRows:
         self.ids = pad_sequence([part.ids[0] for part in parts], batch_first=True, padding_value=self.how.pad_id)
         self.masks = pad_sequence([part.masks[0] for part in parts], batch_first=True)
         self.log_probs = pad_sequence([part.known()[0] for part in parts], batch_first=True, padding_value=torch.nan)
-        for name in ("weights", "open_weights", "finished"):
+        for name in ("weights", "open_weights", "finished", "emptied"):
             setattr(self, name, torch.cat([getattr(part, name) for part in parts]))
         if self.how.processor is not None:
             self.processor_state = concatenate([part.processor_state for part in parts])

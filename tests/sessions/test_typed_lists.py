@@ -106,11 +106,14 @@ def test_ends_of_rows_have_the_names_of_a_session() -> None:
     vocabulary = Engine("transformers").module.vocabulary(tokenizer, model)
     no_digits = lk.BanTokens([i for i, data in enumerate(vocabulary.tokens) if data and re.search(rb"[0-9]", data)])
     no_end = lk.BanTokens(vocabulary.eos_ids)
+    banned = torch.tensor([*no_digits.ids, *vocabulary.eos_ids])
+    no_way = lk.Stateless(lambda logits, _: logits.index_fill(1, banned, -torch.inf))
     stop = lk.StopStrings(["e"], vocabulary)
     for pattern, processor in [
         ("a[0-9]+", no_digits),
         ("[a-z]+[0-9]?", stop),
         ("a[0-9]*", lk.chain(no_digits, no_end)),
+        ("a[0-9]*", no_way),
     ]:
         options: dict[str, Any] = {"processor": processor, "max_new_tokens": 6, "errors": "return", "closing": False}
         found = generate_typed(model, tokenizer, PROMPTS, re.compile(pattern), **options)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import urllib.request
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -162,6 +164,30 @@ def test_samples_are_judged_when_they_end_and_once() -> None:
     assert see(1, b"", "stop")
     assert [*watch.early_ends()] == [1]
     assert watch.early_ends() == {}
+
+
+def test_requests_that_are_aborted_do_not_keep_their_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, the memory of its model would not be free again."""
+
+    class Offline(Engine):
+        @watching._following_requests
+        def add_request(self, request_id: str, prompt: Any, params: Any) -> None: ...
+
+    def watch_of(made: Any, params: Any, prompt: Any) -> watching.Watch:
+        what = asked(params)
+        assert what is not None
+        return watching.Watch(made, Configurations(VOCABULARY), what, params, [], True)
+
+    monkeypatch.setattr(watching, "check_request", lambda *_: None)
+    monkeypatch.setattr(watching, "watch_of", watch_of)
+    made = Offline()
+    params = SimpleNamespace(extra_args={"logitkit": STUCK}, max_tokens=20, output_kind=SimpleNamespace(name="DELTA"))
+    made.add_request("a", "prompt", params)
+    assert [*watching._offline[made]] == ["a"]
+    gone = weakref.ref(made)
+    del made
+    gc.collect()
+    assert gone() is None
 
 
 def test_requests_without_a_constraint_are_not_followed(llm: Any) -> None:

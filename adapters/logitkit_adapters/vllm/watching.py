@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import wraps
 from http import HTTPStatus
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit_adapters.vllm.answers import http_error, refusal
@@ -114,8 +114,9 @@ class Watch:
     def __init__(
         self, engine: Any, configurations: Configurations, what: Asked, params: Any, begun: list[int], may_end: bool
     ) -> None:
-        self._engine, self._configurations, self._what, self._begun = engine, configurations, what, begun
-        self._may_end = may_end
+        # Weak, because requests that are aborted would keep the engine, and with it the memory of its model.
+        self._engine = ref(engine)
+        self._configurations, self._what, self._begun, self._may_end = configurations, what, begun, may_end
         self._is_delta = params.output_kind.name == "DELTA"
         self._tokens: dict[int, list[int]] = {}
         self._ends: dict[int, tuple[str | None, Any]] = {}
@@ -123,7 +124,7 @@ class Watch:
     @property
     def is_judged(self) -> bool:
         """Whether the samples seen so far need a judgement."""
-        unproven = self._engine not in _proven
+        unproven = self._engine() not in _proven
         return self._may_end or unproven or any(len(tokens) < 2 for tokens in self._tokens.values())
 
     def see(self, output: Any) -> bool:
@@ -159,7 +160,7 @@ class Watch:
                 if leaves_language(processor, tokens, eos_ids):
                     found[index] = IGNORED
                 else:
-                    _proven.add(self._engine)
+                    _proven.add(self._engine())
         return found
 
 

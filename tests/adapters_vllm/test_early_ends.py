@@ -14,6 +14,7 @@ import openai
 import pytest
 
 import logitkit as lk
+from logitkit.errors import BankFull
 from logitkit_adapters.vllm import watching
 from logitkit_adapters.vllm.configurations import Configurations
 from logitkit_adapters.vllm.early_ends import ends_early, leaves_language
@@ -145,6 +146,17 @@ def test_a_text_without_tokens_is_judged_always() -> None:
     # Long ones of an engine that was seen to follow a constraint are not.
     assert judged(made, b"12", end="stop") == {}
     assert "ended after 2 tokens" in judged(made, b"12", may_end=True, end="stop")[0]
+
+
+def test_a_text_that_cannot_be_judged_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: Any) -> Any:
+        raise BankFull("no room")
+
+    monkeypatch.setattr(Configurations, "processor", full)
+    assert judged(Engine(), b"12", may_end=True, end="stop") == {}
+    assert "a text was not checked for an early end: no room" in caplog.text
 
 
 def test_samples_are_judged_when_they_end_and_once() -> None:

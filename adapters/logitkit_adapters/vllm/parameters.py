@@ -218,7 +218,8 @@ def check_prompt_length(sampling_params: Any, prompt: Any) -> None:
     Raises:
         ConfigurationError: It is longer.
     """
-    begin, tokens = prompt_length(sampling_params), tokens_of_prompt(prompt)
+    begin = prompt_length(sampling_params)
+    tokens = None if begin is None else tokens_of_prompt(prompt)
     if begin is not None and tokens is not None and begin > len(tokens):
         raise ConfigurationError(
             f"{PROMPT_LENGTH} is {begin}, but the prompt has {len(tokens)} tokens; allowed are numbers from 0 to {len(tokens)}"

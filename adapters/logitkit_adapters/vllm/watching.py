@@ -7,6 +7,7 @@ first ones of each engine, because an unknown mode may ignore the masks of plugi
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import wraps
@@ -46,6 +47,8 @@ __all__ = [
     "watch_of",
     "watched",
 ]
+
+_logger = logging.getLogger(__name__)
 
 # Requests of `LLM` that were aborted leave an entry; the oldest entries go first.
 MOST_OFFLINE = 4096
@@ -118,7 +121,7 @@ class Watch:
         self._engine = ref(engine)
         self._configurations, self._what, self._begun, self._may_end = configurations, what, begun, may_end
         self._is_delta = params.output_kind.name == "DELTA"
-        self._tokens: dict[int, list[int]] = {}
+        self._tokens: dict[int, Any] = {}
         self._ends: dict[int, tuple[str | None, Any]] = {}
 
     @property
@@ -130,10 +133,10 @@ class Watch:
     def see(self, output: Any) -> bool:
         """Note the tokens of a `RequestOutput`, and return whether a sample ended."""
         for sample in output.outputs:
-            tokens = self._tokens.setdefault(sample.index, [])
-            if not self._is_delta:
-                tokens.clear()
-            tokens += sample.token_ids
+            if self._is_delta:
+                self._tokens.setdefault(sample.index, []).extend(sample.token_ids)
+            else:  # all of its tokens, which are not copied in each step
+                self._tokens[sample.index] = sample.token_ids
             self._ends[sample.index] = sample.finish_reason, sample.stop_reason
         return any(sample.finish_reason is not None for sample in output.outputs)
 
@@ -147,7 +150,8 @@ class Watch:
         eos_ids = self._configurations.vocabulary.eos_ids
         try:
             processor = self._configurations.processor(self._what)
-        except LogitkitError:  # the bank is full, for example
+        except LogitkitError as error:  # the bank is full, for example
+            _logger.warning("a text was not checked for an early end: %s", error)
             return {}
         found: dict[int, str] = {}
         ended = [index for index, (reason, _) in self._ends.items() if reason is not None]

@@ -76,11 +76,6 @@ class _Job:
     slow: bool = False
     tries: int = 0
 
-    @property
-    def characters(self) -> int:
-        """The length of the configuration."""
-        return len(self.what.text or "")
-
 
 @dataclass(eq=False, slots=True)
 class _Place:
@@ -189,7 +184,7 @@ class Compiler:
     def _make_room(self) -> None:
         """Turn away the newest configurations of the client that has most, if too many wait."""
         while True:
-            waiting = sum(place.job.characters for place in self._turns)
+            waiting = sum(place.job.what.length for place in self._turns)
             if len(self._turns) <= self._most and (waiting <= self._most_characters or len(self._turns) == 1):
                 return
             seconds = math.ceil(len(self._turns) * self._mean / self._most_quick)
@@ -199,7 +194,7 @@ class Compiler:
                 seconds,
             )
             place = self._turns.last_of_largest(
-                lambda place: 1 / max(1, self._most) + place.job.characters / self._most_characters
+                lambda place: 1 / max(1, self._most) + place.job.what.length / self._most_characters
             )
             self._leave(place)
             place.verdict.set_exception(error)

@@ -125,7 +125,7 @@ class Configurations:
             self._check_device(found)
             size = _size(found)
             if what.text is not None:
-                self.processors.put(what.key, found, size + 32 * len(what.text))
+                self.processors.put(what.key, found, size + 40 * what.length)
         return found
 
     def _made(self, what: Asked) -> Processor[Any]:

@@ -63,6 +63,11 @@ class Asked(NamedTuple):
         """The key of caches: all that the processor depends on. Only one with a text is complete."""
         return self.text, self.tokens, self.bans
 
+    @property
+    def length(self) -> int:
+        """The size of what caches and queues keep of it: the characters of its text, and the ids that vLLM bans."""
+        return len(self.text or "") + self.bans.ids
+
 
 def asked(sampling_params: Any, vllm_config: Any | None = None) -> Asked | None:
     """Return the configuration of a request, or None; it is not read yet.

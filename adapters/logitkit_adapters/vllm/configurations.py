@@ -133,7 +133,8 @@ class Configurations:
         # One budget for the processors, and for their intersection with what vLLM bans.
         with one_budget(limits.work):
             tokens = restriction(config, self.vocabulary, what.bans)
-            self._recent_parts.append(tokens.vocabulary)
+            if tokens.vocabulary.left_out and not any(tokens.vocabulary is part for part in self._recent_parts):
+                self._recent_parts.append(tokens.vocabulary)
             try:
                 return tokens.without_sequences(from_config(config, tokens.vocabulary, limits=limits), limits)
             except LogitkitError as error:

@@ -21,8 +21,9 @@ from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime import AutomatonFiles
 from logitkit_adapters.vllm.clients import NOBODY, Client
 from logitkit_adapters.vllm.compile_process import NICENESS, SLOW_NICENESS, warm_up
-from logitkit_adapters.vllm.compiler import CompileFailed, Compiler, Unavailable
+from logitkit_adapters.vllm.compiler import CompileFailed, Compiler
 from logitkit_adapters.vllm.fork_server import COMMAND, ForkServer
+from logitkit_adapters.vllm.jobs import Unavailable
 from logitkit_adapters.vllm.parameters import Asked
 from logitkit_adapters.vllm.verdicts import Verdict
 

@@ -22,10 +22,11 @@ from logitkit.protocol.kind import Kind
 from logitkit.runtime.shared import shared_by
 from logitkit_adapters.vllm.answers import http_error, install_error_events
 from logitkit_adapters.vllm.clients import current_client, install_client_notes, retry_after
-from logitkit_adapters.vllm.compiler import CompileFailed, Compiler, Unavailable
+from logitkit_adapters.vllm.compiler import CompileFailed, Compiler
 from logitkit_adapters.vllm.configurations import configurations_of
 from logitkit_adapters.vllm.fork_server import ForkServer
 from logitkit_adapters.vllm.internals import is_missing, report_internals
+from logitkit_adapters.vllm.jobs import Unavailable
 from logitkit_adapters.vllm.parameters import asked
 from logitkit_adapters.vllm.request_checks import install_request_checks
 from logitkit_adapters.vllm.settings import settings

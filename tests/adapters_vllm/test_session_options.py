@@ -94,6 +94,20 @@ def test_why_a_row_ended(session: Any) -> None:
         assert row.finished == expected, (processor, row)
 
 
+def test_generate_and_stream_end_before_the_stop(session: Any) -> None:
+    from tests.adapters.demo import vocabulary
+
+    whole = session.generate(PROMPT, max_new_tokens=30).text
+    for begin, length in ((5, 1), (9, 4), (14, 7), (0, 2)):
+        stop = whole[begin : begin + length]
+        for processor in (lk.StopStrings([stop, "\x00"], vocabulary()), {"stop_strings": [stop, "\x00"]}):
+            (row,) = session.generate(PROMPT, max_new_tokens=30, processor=processor).rows
+            assert (row.text, row.finished) == (whole[: whole.index(stop)], f"stop: {stop}")
+            stream = session.stream(PROMPT, max_new_tokens=30, processor=processor)
+            assert "".join(stream) == row.text
+            assert stream.generated.rows[0].token_ids == row.token_ids
+
+
 def test_samples_differ_and_can_be_repeated(session: Any) -> None:
     options: dict[str, Any] = {"max_new_tokens": 6, "num_samples": 3, "seed": 5, "log_probs": True}
     found = session.generate([PROMPT, "A list of"], **options)

@@ -195,9 +195,9 @@ class BaseSession(ABC, Generic[P]):
     def stream(self, prompt: Prompt, **options: Any) -> GenerationStream:
         """Continue one prompt, and return its text in pieces as they are generated.
 
-        The pieces join to the `text` of the result. A piece contains no incomplete character. Between two pieces, other calls
-        of sessions and generators may use the model; in vLLM, they wait for the end of the stream, since its engine runs all
-        requests together. Other code must not use a `Llama` meanwhile.
+        The pieces join to the `text` of the result. A piece contains no incomplete character, no stop, and nothing that may be
+        the beginning of one. Between two pieces, other calls of sessions and generators may use the model; in vLLM, they wait
+        for the end of the stream, since its engine runs all requests together. Other code must not use a `Llama` meanwhile.
 
         Args:
             prompt: One prompt, as in `generate`.

@@ -15,8 +15,8 @@ class GeneratedRow:
 
     Args:
         token_ids: The new tokens, including a final EOS.
-        text: The text that they add to the prompt, without special tokens and without an incomplete character at the end; "" if
-            the session has no tokenizer.
+        text: The text that they add to the prompt, up to a stop that ended it, without special tokens and without an incomplete
+            character at the end; "" if the session has no tokenizer.
         reuse: The cached tokens that replaced the beginning of the prompt, and the remaining tokens.
         prompt_tokens: The number of tokens in the prompt.
         positions_fed: The number of positions that ran through the model.
@@ -25,9 +25,9 @@ class GeneratedRow:
         approximate: Whether the model used cached positions that it would have computed differently without the cache.
         finished: Why the row ended. `"eos"`: the model chose to end it, or it contains only padding. `"closed"`: a constraint
             allowed nothing more, because the text is complete or, with `closing`, because the token limit is reached.
-            `"stop: X"`: the text contains the stop X. `"conflict"`: the processors allowed no token, or a constraint does not
-            allow the text to end there, whichever processor ended it, so the text is incomplete. `"length"`: it was cut off at
-            the token limit.
+            `"stop: X"`: the tokens contain the stop X, before which the text ends. `"conflict"`: the processors allowed no
+            token, or a constraint does not allow the text to end there, whichever processor ended it, so the text is incomplete.
+            `"length"`: it was cut off at the token limit.
         log_probs: The log-probability of each new token after the processor, 0 for a forced one; of beams, the processed
             log-probability by which they are ranked. None unless asked for.
         log_prob: The sum of these, for beams always; else None unless asked for. -inf marks a beam for which there was no

@@ -20,6 +20,7 @@ from logitkit_adapters.sessions.generated import GeneratedRow
 from logitkit_adapters.sessions.initial_state import initial_state
 from logitkit_adapters.sessions.sequence import SequenceEngine
 from logitkit_adapters.sessions.session_call import SessionCall
+from logitkit_adapters.sessions.text_before_stop import TextBeforeStop
 from logitkit_adapters.sessions.written_rows import Decoding
 
 __all__ = ["NOTHING", "generated_rows", "rows_together", "text_of"]
@@ -114,7 +115,7 @@ def generated_rows(
         found.append(
             GeneratedRow(
                 token_ids=new,
-                text=text_of(engine.tokenizer, prompt, new, ends),
+                text=text_of(engine.tokenizer, call, prompt, new, ends),
                 reuse=Reuse(0, 0, prompt),
                 prompt_tokens=len(prompt),
                 positions_fed=len(prompt) * is_first + max(len(new) - 1, 0),
@@ -135,8 +136,9 @@ def generated_rows(
     return found
 
 
-def text_of(tokenizer: Any, prompt: list[int], new: list[int], ends: Collection[int]) -> str:
-    """Return the text that new tokens add to a prompt, without a final EOS; "" without a tokenizer."""
+def text_of(tokenizer: Any, call: SessionCall, prompt: list[int], new: list[int], ends: Collection[int]) -> str:
+    """Return the text that new tokens add to a prompt, without a final EOS or stop; "" without a tokenizer."""
     if tokenizer is None:
         return ""
-    return added_text(prompt, new[:-1] if new and new[-1] in ends else new, TextTokenizer(tokenizer))
+    text = added_text(prompt, new[:-1] if new and new[-1] in ends else new, TextTokenizer(tokenizer))
+    return text if call.whole_text else TextBeforeStop(call.processor, prompt).before_stop(new, text)

@@ -19,6 +19,7 @@ from logitkit_adapters.sessions.row_writer import RowWriter
 from logitkit_adapters.sessions.rows_together import NOTHING, generated_rows, text_of
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 from logitkit_adapters.sessions.session_call import SessionCall
+from logitkit_adapters.sessions.text_before_stop import TextBeforeStop
 from logitkit_adapters.sessions.text_pieces import TextPieces
 
 __all__ = ["Session"]
@@ -143,7 +144,7 @@ class Session(BaseSession[Processor[Any]]):
         self._cached.keep(sequence, approximate)
         return GeneratedRow(
             token_ids=writer.tokens,
-            text=text_of(self._engine.tokenizer, writer.prompt, writer.tokens, writer.ends),
+            text=text_of(self._engine.tokenizer, writer.call, writer.prompt, writer.tokens, writer.ends),
             reuse=reuse,
             prompt_tokens=len(writer.prompt),
             positions_fed=sequence.positions_fed,
@@ -159,7 +160,8 @@ class Session(BaseSession[Processor[Any]]):
         tokens, count = call.rows[0]
         if not tokens:
             return Generated((NOTHING,))
-        shown = TextPieces(tokens, self._engine.tokenizer)
+        written = TextPieces(tokens, self._engine.tokenizer)
+        shown = TextBeforeStop(None if call.whole_text else call.processor, tokens)
         with self._lock:
             self._check_open()
             writer, begun = self._begun(call, tokens, count, 0)
@@ -170,7 +172,8 @@ class Session(BaseSession[Processor[Any]]):
                 with self._lock:
                     self._check_open()
                     done = next(steps, self) is self
-                if piece := shown.feed([i for i in writer.tokens[before:] if i not in writer.ends]):
+                written.feed([i for i in writer.tokens[before:] if i not in writer.ends])
+                if piece := shown.feed(writer.tokens[before:], written.text):
                     yield piece
             with self._lock:
                 row = self._written(writer, begun)

@@ -28,6 +28,7 @@ class SessionCall:
         num_beams: The number of beams per prompt.
         length_penalty: The power of the length by which the weight of a beam is divided.
         log_probs: Whether to compute log-probabilities.
+        whole_text: Whether the text of a row includes the stop that ended it.
     """
 
     processor: Any
@@ -38,6 +39,7 @@ class SessionCall:
     num_beams: int = 1
     length_penalty: float = 1.0
     log_probs: bool = False
+    whole_text: bool = False
 
     def __post_init__(self) -> None:
         checked_integer("num_samples", self.num_samples, 1, MOST)

@@ -40,9 +40,3 @@ class TextPieces:
         if piece and not self._tokenizer.decode(new).endswith(REPLACEMENT):
             self._begin, self._shown = len(self._tokens), ""
         return piece
-
-    def rest(self, text: str) -> str:
-        """Return the rest of the whole text; "" if the text shown is not its beginning."""
-        piece = text.removeprefix(self.text) if text.startswith(self.text) else ""
-        self.text += piece
-        return piece

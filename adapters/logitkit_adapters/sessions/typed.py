@@ -204,7 +204,7 @@ def generate_typed(
     most = DEFAULT_LIMIT if max_new_tokens is None and used.max_length is None else max_new_tokens
     call = used.prepare(prompt, attention_mask, most, request, log_probs=text.log_probs, **how)
     limit = min(*call.counts, DEFAULT_LIMIT) if max_new_tokens is None else max_new_tokens
-    call = replace(call, counts=[limit] * len(call.prompts))
+    call = replace(call, counts=[limit] * len(call.prompts), whole_text=True)
     reader = OutputReader(kind, text.vocabulary, constraint, request)
     reader.check_limit(limit, max_new_tokens is not None or limit == DEFAULT_LIMIT)
     several = stands_for_several(prompt) or len(call.rows) > 1

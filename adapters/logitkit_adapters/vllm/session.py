@@ -18,6 +18,7 @@ from logitkit_adapters.sessions.generated import Generated, GeneratedRow
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 from logitkit_adapters.sessions.session_call import SessionCall
 from logitkit_adapters.sessions.shared_model import shared_by
+from logitkit_adapters.sessions.text_before_stop import TextBeforeStop
 from logitkit_adapters.vllm.configurations import configurations_of
 from logitkit_adapters.vllm.last_call import LastCall
 from logitkit_adapters.vllm.parameters import KEY, asked
@@ -99,9 +100,10 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
         return rows
 
     def _pieces(self, call: SessionCall) -> Generator[str, None, Generated]:
-        engine, shared, shown = self._model.llm_engine, self._engine, 0
+        engine, shared, fed = self._model.llm_engine, self._engine, 0
         ((tokens, count),) = call.rows
         self._check(call)
+        shown = TextBeforeStop(None if call.whole_text else self._processor(call, count), tokens)
         with shared.without_stream():
             self._check_open()
             others = set(engine.output_processor.request_states)
@@ -116,10 +118,10 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
                     # The engine may also run requests that the caller added to it.
                     found = [one for one in engine.step() if name.startswith(one.request_id)]
                 for output in found:
-                    text = output.outputs[0].text
-                    if len(text) > shown:
-                        yield text[shown:]
-                        shown = len(text)
+                    (sample,) = output.outputs
+                    if piece := shown.feed(list(sample.token_ids)[fed:], sample.text):
+                        yield piece
+                    fed = len(sample.token_ids)
         except BaseException:
             with self._lock:
                 self._abort(others)
@@ -130,6 +132,8 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
                 shared.stream_ended.notify_all()
         row = self._row(call, tokens, count, output)
         self._last.remember([tokens], [row])
+        if rest := shown.rest(row.text):
+            yield rest
         return Generated((row,))
 
     def _check(self, call: SessionCall) -> None:
@@ -193,13 +197,11 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
         log_probs = None
         if call.log_probs:
             log_probs = [found[token].logprob for token, found in zip(tokens, sample.logprobs, strict=True)]
-        what = asked(SimpleNamespace(extra_args=call.processor, max_tokens=count))
-        known = configurations_of(self._config)
-        processor = None if what is None else known.processor(what)
-        ends = known.vocabulary.eos_ids
+        processor, ends = self._processor(call, count), configurations_of(self._config).vocabulary.eos_ids
+        text = sample.text if call.whole_text else TextBeforeStop(processor, prompt).before_stop(tokens, sample.text)
         return GeneratedRow(
             token_ids=tokens,
-            text=sample.text,
+            text=text,
             reuse=lk.Reuse(0, cached, prompt[cached:]),
             prompt_tokens=len(prompt),
             positions_fed=len(prompt) - cached + len(tokens) - 1,
@@ -208,6 +210,11 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
             log_probs=log_probs,
             log_prob=None if log_probs is None else sum(log_probs),
         )
+
+    def _processor(self, call: SessionCall, count: int) -> Processor[Any] | None:
+        """Return the processor of a call with a maximum number of new tokens."""
+        what = asked(SimpleNamespace(extra_args=call.processor, max_tokens=count))
+        return None if what is None else configurations_of(self._config).processor(what)
 
     def _check_fits_step(self, longest: int) -> None:
         """Refuse prompts at which vLLM would crash: on a CPU it cannot prefill a prompt with a seed in chunks."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from logitkit.compiler.bytes.byte_dfa import FINISHED
+from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.errors import ArgumentTypeError, ConfigurationError
 from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
@@ -196,6 +196,19 @@ class StopStrings(BankUser):
             StaleAutomaton: The processor that a row's stops belong to no longer exists.
         """
         return StopPlace(*self._asked(state)[1:])
+
+    def pending(self, state: StopState) -> Tensor:
+        """Return [B] int64, how many bytes at the end of each row's text may be the beginning of a stop; 0 after its end.
+
+        Raises:
+            StaleAutomaton: The processor that a row's stops belong to no longer exists.
+        """
+        rows = zip(*(column.tolist() for column in state.at), strict=True)
+        found = [
+            0 if slot == NEUTRAL or now < FIRST_STATE else self.bank.automaton(slot, generation).depth(now)
+            for slot, generation, now in rows
+        ]
+        return torch.tensor(found, dtype=torch.int64, device=state.token.device)
 
     def finish(self, state: StopState, rows: Tensor) -> StopState:
         """Return a state in which some rows, [B] bool, have had EOS."""

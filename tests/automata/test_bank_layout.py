@@ -116,7 +116,7 @@ def test_the_automata_in_use_are_bounded() -> None:
 
 def test_tables_that_inference_mode_made_are_written_outside_of_it() -> None:
     vocab = vocabulary(103)
-    kept = [lk.Regex(f"a{{{n}}}b", vocab) for n in range(1, 5)]
+    kept = [lk.Regex(f"a{{{n}}}b", vocab) for n in range(2, 6)]
     bank = kept[0].bank
     with torch.inference_mode():
         for regex in kept:

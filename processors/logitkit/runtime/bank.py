@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +62,9 @@ class Bank:
         stacks: Whether automata may have stacks. On devices, each of their states lists all that it does, or all rows of a batch
             would wait for those that fall back.
     """
+
+    # The ids that end a sequence, and the id of padding or None, if they are not those of the automata.
+    ends: tuple[Sequence[int], int | None] | None = None
 
     def __init__(self, mask_bytes: int = 256 * 2**20, automaton_bytes: int = 2 * 2**30, stacks: bool = False) -> None:
         self.stacks = stacks
@@ -238,7 +241,7 @@ class Bank:
     def new_layout(self, device: torch.device) -> BankLayout:
         """Lay out the tables of all slots from the start."""
         automata = [None if a is None else self.table_of(a) for a in [*self.automata]]
-        return BankLayout(automata, [*self.generations], device)
+        return BankLayout(automata, [*self.generations], device, self.ends)
 
     def _lay_out(self, device: torch.device) -> BankLayout:
         # Assigned in place: a loop over the changes may hold this very set.

@@ -151,7 +151,7 @@ class Walk(NamedTuple):
 
     def by_kernel(self, tokens: Tensor | None, logits: Tensor | None) -> StackRows:
         """Return the rows after tokens, and mask logits in place, by one launch."""
-        after = constraint_step(self.layout.records, self.slot, self.generation, self.rows, tokens, logits)
+        after = constraint_step(self.layout.kernel_tables, self.slot, self.generation, self.rows, tokens, logits)
         assert after is not None
         return StackRows(*after)
 

@@ -6,6 +6,8 @@ records                   the tables of a bank as a kernel reads them
 automaton, masking        functions of kernels: where tokens lead a row, and which are legal; a row of logits is masked
 parts                     how many programs mask each row of logits
 constraint_step           a step of rows under constraints
+branching_step            the same for rows that may be in several places of an automaton at once
+stop_step, thinking_step  a step of rows that search for stops, and of rows with a thinking budget
 
 Only code that runs on a device may import the modules with kernels, because they import Triton.
 """

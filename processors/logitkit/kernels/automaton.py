@@ -31,7 +31,7 @@ AFTER, REST, HEIGHT, OUTCOME_COST, LOW, HIGH, KEPT, ADDED = map(constant, range(
 def is_current(tables, slot_count, slot, generation):
     """Return whether the automaton of a state is still in its slot, which a state of another bank may lack."""
     exists = (slot >= 0) & (slot < slot_count)
-    return exists & (tl.load(tables.slots + SLOT * slot + GENERATION, mask=exists, other=0) == generation)
+    return exists & (tl.load(tables.slots + slot * SLOT + GENERATION, mask=exists, other=0) == generation)
 
 
 @device_function
@@ -52,8 +52,8 @@ def listed(tables, row, symbol):
         row: The number of the row.
         symbol: A class, or [K] classes.
     """
-    begin = tl.load(tables.rows + ROW * row + START)
-    length = tl.load(tables.rows + ROW * row + END) - begin
+    begin = tl.load(tables.rows + row * ROW + START)
+    length = tl.load(tables.rows + row * ROW + END) - begin
     found, at = length > 0, begin + symbol * 0
     # The pair is among `length` ones from `at` on, if it is in the row.
     while length > 1:
@@ -76,13 +76,13 @@ def looked_up(tables, defaults, row, symbol, BLOCK: tl.constexpr):
         BLOCK: Whether these are a block.
     """
     target, found = listed(tables, row, symbol)
-    lower = tl.load(tables.rows + ROW * row + FALLBACK)
+    lower = tl.load(tables.rows + row * ROW + FALLBACK)
     while (lower != row) & some(~found, BLOCK):
         below, lists = listed(tables, lower, symbol)
         target = tl.where(found, target, below)
         found = found | lists
         row = lower
-        lower = tl.load(tables.rows + ROW * row + FALLBACK)
+        lower = tl.load(tables.rows + row * ROW + FALLBACK)
     return tl.where(found, target, tl.load(defaults + symbol)), found
 
 
@@ -132,7 +132,7 @@ def followed(tables, outcome_width, first, most, first_block, target, count, sta
         # A rest that the frame does not list is illegal: that is the default of rests.
         target = tl.where(pops, tl.where(found, after, DEAD), target)
         popped += tl.where(pops, 1, 0)
-        below -= tl.where(pops, tl.load(tables.rows + ROW * (first + frame) + COST), 0)
+        below -= tl.where(pops, tl.load(tables.rows + (first + frame) * ROW + COST), 0)
         nested -= tl.where(pops, tl.sum(tl.where(innermost, nests, 0), 0), 0)
         again = (depth > 0) & some(pops, BLOCK)
     outside = target >= OUTCOME
@@ -157,7 +157,7 @@ def advance(tables, size, class_width, outcome_width, slot, state, stack, token,
         DEPTH: The room for frames; 0 if states say everything.
     """
     at = (state & STATE_BITS).to(tl.int32)
-    record = tables.slots + SLOT * slot
+    record = tables.slots + slot * SLOT
     first = tl.load(record + FIRST_ROW).to(tl.int32)
     known = (token >= 0) & (token < size)
     symbol = tl.load(tables.class_of + slot * size + token, mask=known, other=0).to(tl.int32)
@@ -199,23 +199,23 @@ def is_legal(tables, class_width, outcome_width, slot, state, stack, left, symbo
         DEPTH: The room for frames; 0 if states say everything.
     """
     at = (state & STATE_BITS).to(tl.int32)
-    record = tables.slots + SLOT * slot
+    record = tables.slots + slot * SLOT
     first = tl.load(record + FIRST_ROW).to(tl.int32)
     target, found = looked_up(tables, tables.default + slot * class_width, first + at, symbol, True)
     legal = target != DEAD
     if DEPTH > 0:
         most, first_block = tl.load(record + MAX_DEPTH).to(tl.int32), tl.load(record + FIRST_BLOCK).to(tl.int32)
         count = (state >> COUNT_SHIFT).to(tl.int32)
-        costs = tables.rows + ROW * first + COST
-        below = tl.sum(tl.load(costs + ROW * stack, mask=stack > 0, other=0), 0)
-        needed = below + tl.load(costs + ROW * at)
+        costs = tables.rows + first * ROW + COST
+        below = tl.sum(tl.load(costs + stack * ROW, mask=stack > 0, other=0), 0)
+        needed = below + tl.load(costs + at * ROW)
         limit = tl.where(left == NO_LIMIT, ILLEGAL, tl.minimum(tl.maximum(left, needed), ILLEGAL)).to(tl.int32) - 1
         target, outcome, pushes, _, after = followed(
             tables, outcome_width, first, most, first_block, target, count, stack, below, True
         )
         outside = target >= OUTCOME
         legal = tl.where(outside, pushes, target != DEAD)
-        cost = tl.load(costs + ROW * tl.where(outside, 0, tl.maximum(target, 0))) + tl.where(found, after, 0)
+        cost = tl.load(costs + tl.where(outside, 0, tl.maximum(target, 0)) * ROW) + tl.where(found, after, 0)
         cost = tl.where(outside, tl.load(outcome + OUTCOME_COST) + after, cost)
         # To end is always possible where it is legal.
         cost = tl.where(found & (target == FINISHED), -1, tl.where(target == STAY, needed, cost))

@@ -6,21 +6,12 @@ import torch
 from torch import Tensor
 
 from logitkit.kernels import parts
-from logitkit.kernels.automaton import (
-    CLASSES,
-    DEAD,
-    FINISHED,
-    FIRST_STATE,
-    SLOT,
-    advance,
-    is_current,
-    is_legal,
-)
+from logitkit.kernels.automaton import DEAD, FIRST_STATE, advance, is_current
 from logitkit.kernels.kernel import Argument, kernel
 from logitkit.kernels.language import tl
-from logitkit.kernels.masking import ALL_ENDS, NO_ENDS, mask_row
+from logitkit.kernels.masking import mask_state
 from logitkit.kernels.parts import Parts
-from logitkit.kernels.records import Records, sizes
+from logitkit.kernels.records import KernelTables
 
 __all__ = ["constraint_step", "depth_room"]
 
@@ -59,24 +50,14 @@ def constraint_kernel(
                 tl.store(new_lefts + row, left)
     if logits is not None:
         if slot != 0:  # which allows everything
-            legal = (scratch + tl.num_programs(0)).to(tl.pointer_type(tl.int8)) + (row * parts + part) * class_width
-            if state >= FIRST_STATE:
-                classes = tl.load(tables.slots + SLOT * slot + CLASSES).to(tl.int32)
-                for begin in range(0, classes, LANES):
-                    # Past the end, threads repeat the last class.
-                    symbol = tl.minimum(begin + tl.arange(0, LANES), classes - 1)
-                    found = is_legal(tables, class_width, outcome_width, slot, state, stack, left, symbol, DEPTH)
-                    tl.store(legal + symbol, found.to(tl.int8))
-                # Threads read what others have written.
-                tl.debug_barrier()
-            mask_row(
-                tables, size, ends, slot, legal, state >= FIRST_STATE, tl.where(state == FINISHED, ALL_ENDS, NO_ENDS),
-                logits + row * row_stride, width, column_stride, scratch + row, part, parts, CONTIGUOUS, STRIP, STRIPS,
+            mask_state(
+                tables, size, class_width, outcome_width, ends, slot, state, stack, left, logits + row * row_stride, width,
+                column_stride, scratch, row, part, parts, DEPTH, CONTIGUOUS, LANES, STRIP, STRIPS,
             )  # fmt: skip
 
 
 def constraint_step(
-    tables: Records,
+    tables: KernelTables,
     slot: Tensor,
     generation: Tensor,
     rows: tuple[Tensor, Tensor, Tensor],
@@ -107,14 +88,15 @@ def constraint_step(
         made = [torch.empty_like(part) for part in ((state, stack, left) if depth else (state,))]
         after = (made[0], made[1], made[2]) if depth else (made[0], stack, left)
         advancing = (tokens, tokens.shape[1], *tokens.stride(), *after)
-    divided = Parts.of(logits, tables.default.shape[1])
+    divided = Parts.of(logits, tables.class_width)
     place = slot.contiguous(), generation.contiguous(), state, stack, left, depth
     started = constraint_kernel.launch(
         slot.device,
         (count, divided.number),
-        (tables, *sizes(tables), *place, *advancing, *divided.arguments),
+        tables,
+        (*place, *advancing, *divided.arguments),
         (depth_room(depth), divided.contiguous, parts.CLASSES_AT_A_TIME, parts.STRIP, parts.STRIPS),
-        (tables.class_of.dtype, tokens is None, divided.dtype),
+        (tables.records.class_of.dtype, tokens is None, divided.dtype),
         warps=1 if logits is None else parts.WARPS,
     )
     return after if started else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import threading
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -20,12 +20,13 @@ import torch
 from torch import Tensor
 
 from logitkit.kernels.language import is_installed, triton
+from logitkit.kernels.records import KernelTables
 from logitkit.kernels.switch import INSTEAD
 
 __all__ = ["Argument", "Kernel", "kernel"]
 
-# What a kernel takes: tensors, groups of them, numbers, and None for a tensor that is not there.
-Argument = Tensor | tuple[Tensor, ...] | int | None
+# What a kernel takes: tensors, numbers, and None for a tensor that is not there.
+Argument = Tensor | int | None
 
 
 class Kernel:
@@ -52,7 +53,8 @@ class Kernel:
         self,
         device: torch.device,
         grid: tuple[int, int],
-        arguments: tuple[Argument, ...],
+        tables: KernelTables | None,
+        arguments: Sequence[Argument],
         constants: tuple[int, ...],
         types: tuple[Hashable, ...],
         warps: int,
@@ -62,7 +64,8 @@ class Kernel:
         Args:
             device: The device of all tensors, for which `runs_on` is true.
             grid: The number of programs in each direction; none may be 0.
-            arguments: All arguments but the constants, in order.
+            tables: The tables of a bank, which a kernel that reads any takes first, with their sizes.
+            arguments: All other arguments but the constants, in order.
             constants: The constants, in order.
             types: The types of the arguments that vary with the same constants, such as the dtype of logits.
             warps: Warps in a program: always the same with the same constants and types.
@@ -72,17 +75,19 @@ class Kernel:
         """
         key = device, types, constants
         if key not in self._compiled:
-            return self._first(key, grid, arguments, warps)
+            given = arguments if tables is None else (tables.records, *tables.sizes, *arguments)
+            return self._first(key, grid, given, warps)
         compiled = self._compiled[key]
         if compiled is None:
             return False
         # Numbers in place of tensors: Triton would ask each of them for its address, and CUDA what the address is.
-        numbers = [a.data_ptr() if type(a) is Tensor else _addresses(a) for a in arguments]
+        numbers = [argument.data_ptr() if type(argument) is Tensor else argument for argument in arguments]
+        first = () if tables is None else (tables.addresses, *tables.sizes)
         with nullcontext() if torch.cuda.current_device() == device.index else torch.cuda.device(device):
-            compiled[*grid, 1](*numbers, *constants)
+            compiled[*grid, 1](*first, *numbers, *constants)
         return True
 
-    def _first(self, key: Any, grid: tuple[int, int], arguments: tuple[Argument, ...], warps: int) -> bool:
+    def _first(self, key: Any, grid: tuple[int, int], arguments: Sequence[Any], warps: int) -> bool:
         """Compile a variant and start it."""
         device, _, constants = key
         # In tests, Triton's interpreter runs kernels on a CPU.
@@ -104,10 +109,6 @@ class Kernel:
         if compiled is not None:  # Triton's interpreter compiles nothing
             self._compiled[key] = compiled
         return True
-
-
-def _addresses(argument: Argument) -> Any:
-    return tuple([part.data_ptr() for part in argument]) if isinstance(argument, tuple) else argument
 
 
 def kernel(function: Callable[..., None]) -> Kernel:

@@ -6,9 +6,10 @@ which classes are legal, which takes less time than a second launch. Then it mas
 
 from __future__ import annotations
 
+from logitkit.kernels.automaton import CLASSES, FINISHED, FIRST_STATE, SLOT, is_legal
 from logitkit.kernels.language import constant, device_function, tl
 
-__all__ = ["ALL_ENDS", "EOS_ALONE", "NO_ENDS", "mask_row"]
+__all__ = ["ALL_ENDS", "EOS_ALONE", "NO_ENDS", "legal_bytes", "mask_row", "mask_state"]
 
 # Which of the ids in `Records.ends` a row may emit, besides those of legal classes.
 NO_ENDS, EOS_ALONE, ALL_ENDS = map(constant, range(3))
@@ -140,3 +141,39 @@ def mask_row(
             token, is_eos = tl.load(tables.ends + 2 * i), tl.load(tables.ends + 2 * i + 1)
             place = token if CONTIGUOUS else token * column_stride
             tl.store(logits + place, 0.0, mask=is_eos == 1)
+
+
+@device_function
+def legal_bytes(scratch, row, part, parts, class_width):
+    """Return where a part of a row has room for a byte for each class: after the numbers of arrivals of all rows."""
+    return (scratch + tl.num_programs(0)).to(tl.pointer_type(tl.int8)) + (row * parts + part) * class_width
+
+
+@device_function
+def mask_state(
+    tables, size, class_width, outcome_width, ends, slot, state, stack, left, logits, width, column_stride, scratch, row,
+    part, parts,
+    DEPTH: tl.constexpr, CONTIGUOUS: tl.constexpr, LANES: tl.constexpr, STRIP: tl.constexpr, STRIPS: tl.constexpr,
+):  # fmt: skip
+    """Set the logits of a row to -inf, but for those of tokens that are legal in a state; see `is_legal` and `mask_row`.
+
+    Args:
+        state: int64: the state, which may be dead or finished.
+        scratch: Pointer to the numbers of arrivals, then the bytes of `legal_bytes`.
+        row: The number of the row.
+        LANES: The number of classes at a time.
+    """
+    legal = legal_bytes(scratch, row, part, parts, class_width)
+    if state >= FIRST_STATE:
+        classes = tl.load(tables.slots + slot * SLOT + CLASSES).to(tl.int32)
+        for begin in range(0, classes, LANES):
+            # Past the end, threads repeat the last class.
+            symbol = tl.minimum(begin + tl.arange(0, LANES), classes - 1)
+            found = is_legal(tables, class_width, outcome_width, slot, state, stack, left, symbol, DEPTH)
+            tl.store(legal + symbol, found.to(tl.int8))
+        # From here on, threads read what others have written.
+        tl.debug_barrier()
+    mask_row(
+        tables, size, ends, slot, legal, state >= FIRST_STATE, tl.where(state == FINISHED, ALL_ENDS, NO_ENDS),
+        logits, width, column_stride, scratch + row, part, parts, CONTIGUOUS, STRIP, STRIPS,
+    )  # fmt: skip

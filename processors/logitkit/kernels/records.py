@@ -6,7 +6,16 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-__all__ = ["FIRST_PUSHED", "OUTCOME", "OUTCOME_FIELDS", "PAIR_FIELDS", "ROW_FIELDS", "SLOT_FIELDS", "Records", "sizes"]
+__all__ = [
+    "FIRST_PUSHED",
+    "OUTCOME",
+    "OUTCOME_FIELDS",
+    "PAIR_FIELDS",
+    "ROW_FIELDS",
+    "SLOT_FIELDS",
+    "KernelTables",
+    "Records",
+]
 
 # A target from here on is not a state, but an outcome: subtract this to get its number.
 OUTCOME = 2**30
@@ -54,7 +63,27 @@ class Records(NamedTuple):
     ends: Tensor
 
 
-def sizes(tables: Records) -> tuple[int, int, int, int, int]:
-    """Return N, V, C, 8 + F and E, which kernels take after the tables."""
-    slots, ids = tables.class_of.shape
-    return slots, ids, tables.default.shape[1], tables.outcomes.shape[1], tables.ends.shape[0]
+class KernelTables(NamedTuple):
+    """The tables of a bank as a kernel gets them, first of all its arguments.
+
+    Args:
+        records: The tables.
+        addresses: Where they are.
+        sizes: N, V, C, 8 + F and E.
+    """
+
+    records: Records
+    addresses: tuple[int, ...]
+    sizes: tuple[int, int, int, int, int]
+
+    @classmethod
+    def of(cls, tables: Records) -> KernelTables:
+        """Return the tables with their addresses, which stay the same, and their sizes."""
+        slots, ids = tables.class_of.shape
+        sizes = slots, ids, tables.default.shape[1], tables.outcomes.shape[1], tables.ends.shape[0]
+        return cls(tables, tuple([table.data_ptr() for table in tables]), sizes)
+
+    @property
+    def class_width(self) -> int:
+        """C, the most classes that an automaton may have."""
+        return self.sizes[2]

@@ -83,6 +83,8 @@ class Bank:
         self._layouts: dict[torch.device, BankLayout] = {}
         # Slots whose tables on a device are out of date.
         self._changed: dict[torch.device, set[int]] = {}
+        # The tables of which nothing is out of date.
+        self._current: dict[torch.device, BankLayout] = {}
         self._traced: set[torch.device] = set()
         self.trace_name = traced_as(self)
 
@@ -124,6 +126,7 @@ class Bank:
     def _has_changed(self, slot: int) -> None:
         for slots in [*self._changed.values()]:
             slots.add(slot)
+        self._current.clear()
 
     def find(self, content_key: str) -> Lease | None:
         """Return the lease of the automaton with this content key, if it is in the bank."""
@@ -210,6 +213,10 @@ class Bank:
 
     def build_tables(self, device: torch.device) -> BankLayout:
         """Return the tables on a device, including all changes to the bank since the last call."""
+        # At every step, so without a lock. Tables come here only when they are written.
+        current = self._current.get(device)
+        if current is not None:
+            return current
         # Tables created under inference_mode could not be written outside of it.
         with self._lock, torch.inference_mode(False):
             layout = self._layouts.get(device)
@@ -232,6 +239,10 @@ class Bank:
                 raise
             if written:
                 layout.settle()
+            self._current[device] = layout
+            # In this order, since a garbage collection may free a slot in between.
+            if changed:
+                self._current.clear()
             return layout
 
     def table_of(self, automaton: TokenAutomaton) -> TokenAutomaton:

@@ -23,6 +23,7 @@ from logitkit.kernels.records import (
     PAIR_FIELDS,
     ROW_FIELDS,
     SLOT_FIELDS,
+    KernelTables,
     Records,
 )
 from logitkit.runtime.bank_tables import NEUTRAL_ROWS, BankTables
@@ -63,6 +64,7 @@ class BankLayout:
         self._allocate(present, room(len(automata)), *ends)
         # Outcome 0 is a placeholder, read by rows without one.
         self._rows, self._places, self._outcomes = NEUTRAL_ROWS, 0, 1
+        self.kernel_tables = KernelTables.of(self.records)
         for slot, automaton in enumerate(automata):
             if automaton is not None:
                 self._write(slot, automaton, generations[slot])

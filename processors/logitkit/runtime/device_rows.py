@@ -32,7 +32,7 @@ def advance_on_device(
     if switch.runs_on(slot):
         from logitkit.kernels.constraint_step import constraint_step
 
-        after = constraint_step(layout.records, slot, generation, rows, tokens)
+        after = constraint_step(layout.kernel_tables, slot, generation, rows, tokens)
         if after is not None:
             return StackRows(*after)
     if rows.stack.shape[1]:
@@ -62,7 +62,7 @@ def mask_on_device(layout: BankLayout, slot: Tensor, generation: Tensor, rows: S
     if switch.runs_on(slot):
         from logitkit.kernels.constraint_step import constraint_step
 
-        if constraint_step(layout.records, slot, generation, rows, None, logits) is not None:
+        if constraint_step(layout.kernel_tables, slot, generation, rows, None, logits) is not None:
             return logits
     if rows.stack.shape[1]:
         now, legal = layout.graphs.run(legal_stacks, layout.stacks, slot, generation, rows)

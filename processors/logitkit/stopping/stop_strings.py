@@ -11,6 +11,7 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED
 from logitkit.errors import ArgumentTypeError, ConfigurationError
+from logitkit.kernels import switch
 from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Boolean, Either, ListOf, Text, TokenId
@@ -160,6 +161,15 @@ class StopStrings(BankUser):
             return state.advance_rows(self.bank, tokens, prompt)
         lengths = self.bank.lengths_on(state.token.device)
         layout = self.bank.layout_on(state.token.device)
+        if switch.runs_on(state.token):
+            from logitkit.kernels.stop_step import stop_step
+
+            at, *others = state
+            after = stop_step(
+                layout.kernel_tables, lengths, at.slot, at.generation, (at.state, *others), tokens, prompt=prompt
+            )
+            if after is not None:
+                return StopState(state.at._replace(state=after[0]), *after[1:])
         step = after_prompt if prompt else after_output
         for column in token_columns(tokens):
             state = layout.graphs.run(step, (layout.tables, lengths), state, column)
@@ -173,6 +183,13 @@ class StopStrings(BankUser):
         """
         logits = own_rows("StopStrings", state.token.shape[0], logits)
         check_width(self.vocabulary.size, logits.shape[1])
+        if switch.runs_on(logits):
+            from logitkit.kernels.stop_step import stop_step
+
+            at, *others = state
+            tables, lengths = self.bank.layout_on(logits.device).kernel_tables, self.bank.lengths_on(logits.device)
+            if stop_step(tables, lengths, at.slot, at.generation, (at.state, *others), None, logits) is not None:
+                return state, logits
         if by_tensors(logits):
             return state, stop_tensors(state.at, self.bank.tables_on(logits.device), logits)
         return state, stop_rows(state.at, self.bank, logits)

@@ -1,0 +1,175 @@
+"""Steps by kernels give what steps by tensor operations give, bit for bit."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import logitkit as lk
+from logitkit.protocol import leaves
+from logitkit.runtime import Constraint
+from logitkit.runtime.branching import Branching
+from tests import continue_saved
+from tests.batches import COLUMNS, run, same_bits, same_state, tensor_path
+from tests.kernels.interpreter import kernels
+from tests.kernels.walks import DTYPES, Walk, batches, given_logits, in_memory, same
+from tests.registry import EOS, ROWS, Row, of_kind, vocabulary
+
+CPU = torch.device("cpu")
+STEPS = [row for row in ROWS if isinstance(row.processor, Constraint | lk.StopStrings | lk.ThinkingBudget)]
+CHAINS = [row for row in ROWS if row.kind.startswith("chain")]
+# Rows of each of these kinds share batches.
+KINDS = ("branching", "stops", "thinking")
+
+
+@pytest.mark.parametrize("row", STEPS, ids=str)
+def test_each_processor_of_the_registry(row: Row) -> None:
+    """All tokens in one launch; then the mask at the start and at the end, and the last token alone."""
+    batch = continue_saved.batch(row, 0, DTYPES[STEPS.index(row) % 3])
+    with tensor_path():
+        by_tensors = run(row.processor, batch)
+        before = row.processor.advance(row.processor.init_state(batch.context()), batch.tokens[:, :-1])
+    with kernels() as started:
+        state = row.processor.init_state(batch.context())
+        prompts = started.total()
+        at_once = row.processor.advance(state, batch.tokens)
+        last = row.processor.advance(before, batch.tokens[:, -1])
+        first, end = (
+            row.processor.process_logits(at, batch.logits[step].clone(), batch.context())[1]
+            for at, step in ((state, 0), (at_once, -1))
+        )
+    assert started.total() - prompts == 4
+    assert same_state(at_once, by_tensors.state)
+    assert same_state(last, by_tensors.state)
+    assert same_bits(first, by_tensors.logits[0])
+    assert same_bits(end, by_tensors.logits[-1])
+
+
+@pytest.mark.parametrize("row", CHAINS, ids=str)
+def test_chains(row: Row) -> None:
+    batch = continue_saved.batch(row, 0, DTYPES[CHAINS.index(row) % 3])
+    with tensor_path():
+        by_tensors = run(row.processor, batch)
+    with kernels():
+        state = row.processor.advance(row.processor.init_state(batch.context()), batch.tokens)
+        context = lk.Context.of(batch.prompts, COLUMNS, max_length=64)
+        masked = row.processor.process_logits(row.processor.init_state(context), batch.logits[0].clone(), context)[1]
+    assert same_state(state, by_tensors.state)
+    assert same_bits(masked, by_tensors.logits[0])
+
+
+@pytest.mark.parametrize("name", batches(vocabulary()))
+def test_random_walks_of_constraints(name: str) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(5):
+        chance = random.Random(seed)
+        with kernels(strip=chance.choice((16, 32)), strips=chance.choice((1, 2)), programs=chance.choice((1, 6, 24))):
+            Walk.start(batches(vocabulary())[name], chance, 4, CPU).go(chance, 5, 8, seen)
+    wanted = {
+        "dead",
+        "neutral",
+        "emptied",
+        *(("pushed", "popped", "limited") if name in ("nesting", "pushdown") else ()),
+    }
+    assert wanted <= {fact for fact, count in seen.items() if count}, seen
+
+
+@cache
+def processors_of(kind: str) -> list[Any]:
+    """Return processors of a kind, which are kept, since states refer to their automata."""
+    found: list[Any] = [row.processor for row in of_kind(kind)]
+    if kind == "branching":
+        # Rows that soon have more configurations than they may keep.
+        found.append(
+            lk.Grammar('root ::= "a" root "a" | "b" root "b" | "1" root? "1" | ""', vocabulary(), configurations=2)
+        )
+    return found
+
+
+def mixed(kind: str, chance: random.Random) -> Any:
+    """Return a state of some rows of several processors, of which some are stale, and a neutral one."""
+    context = lk.Context.of([[3, 4, 5]], COLUMNS)
+    processors = processors_of(kind)
+    states = [processor.init_state(context) for processor in processors]
+    neutral = (Branching if kind == "branching" else type(processors[0])).neutral_state(context)
+    state = lk.concatenate([*chance.choices(states, k=5), neutral])
+    if kind == "branching":
+        return state._replace(generations=state.generations - stale(state.slots[:, :1], chance))
+    return state._replace(at=state.at._replace(generation=state.at.generation - stale(state.at.slot, chance)))
+
+
+def stale(slot: Tensor, chance: random.Random) -> Tensor:
+    """Return 1 for a few rows that have an automaton, else 0."""
+    lost = torch.tensor([chance.random() < 0.15 for _ in range(len(slot))]).view(slot.shape)
+    return (lost & (slot > 0)).to(torch.int64)
+
+
+def drawn(processor: Any, state: Any, chance: random.Random, liked: Tensor, steps: int) -> Tensor:
+    """Return tokens for some rows, of which most are legal, by tensor operations."""
+    rows = leaves(state)[0].shape[0]
+    context, columns = lk.Context.of([[]] * rows, COLUMNS), []
+    odd = (-1, -2, COLUMNS, COLUMNS + 9, chance.randrange(COLUMNS))
+    for _ in range(steps):
+        legal = processor.process_logits(state, torch.zeros(rows, COLUMNS), context)[1] == 0
+        generator = torch.Generator().manual_seed(chance.getrandbits(32))
+        column = (torch.rand(rows, COLUMNS, generator=generator) * liked * legal).argmax(1)
+        strange = torch.tensor([chance.random() < 0.1 for _ in range(rows)])
+        columns.append(torch.where(strange, chance.choice(odd), column))
+        state = processor.advance(state, columns[-1])
+    return torch.stack(columns, 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_rows(kind: str) -> None:
+    """Tokens that are legal, illegal, absent and impossible, and rows that are dead, finished, neutral and stale."""
+    facts: Counter[str] = Counter()
+    # Rows that branch take long in the interpreter.
+    for seed in range(3 if kind == "branching" else 6):
+        chance = random.Random(seed)
+        # Each seed likes some tokens, so that brackets are opened, and texts can be read in several ways.
+        liked = torch.rand(COLUMNS, generator=torch.Generator().manual_seed(seed)) ** 3
+        liked[EOS] = seed % 2
+        with tensor_path():
+            state, processor = mixed(kind, chance), processors_of(kind)[0]
+        for _ in range(2):
+            with tensor_path():
+                tokens = drawn(processor, state, chance, liked, 5)
+            before = [leaf.clone() for leaf in leaves(state)]
+            with tensor_path():
+                wanted = processor.advance(state, tokens)
+            with kernels(programs=chance.choice((1, 20))):
+                found = processor.advance(state, tokens)
+                one = processor.advance(processor.advance(state, tokens[:, 0]), tokens[:, 1].to(torch.int32))
+                two = processor.advance(state, tokens[:, :2])
+            assert all(map(same, leaves(state), before))
+            assert all(map(same, leaves(found), leaves(wanted))), (seed, tokens, found, wanted)
+            assert all(map(same, leaves(one), leaves(two)))
+            state = wanted
+            logits = given_logits(chance, (6, COLUMNS + chance.choice((0, 3))), chance.choice(DTYPES), CPU)
+            logits[chance.randrange(6)] = -torch.inf
+            context = lk.Context.of([[]] * 6, logits.shape[1])
+            with tensor_path():
+                masked = processor.process_logits(state, logits.clone(), context)[1]
+            with kernels(strip=16, programs=chance.choice((1, 20))):
+                ours = processor.process_logits(state, in_memory(logits, chance.randrange(3)), context)[1]
+            assert same(masked, ours), (seed, state, logits.dtype)
+            row_states = state.row_states if kind == "branching" else state.at.state
+            facts.update(f"state {min(now, 2)}" for now in row_states.tolist())
+            facts["masked"] += int((masked.isneginf() & ~logits.isneginf()).sum())
+            if kind == "branching":
+                facts["narrowed"] += int(state.narrowed.sum())
+                facts["several"] += int((state.states > 0).sum(1).max() > 1)
+    wanted_facts = {
+        "state 0",
+        "state 1",
+        "state 2",
+        "masked",
+        *(("narrowed", "several") if kind == "branching" else ()),
+    }
+    assert wanted_facts <= {fact for fact, count in facts.items() if count}, facts

@@ -26,6 +26,7 @@ from logitkit.kernels.records import (
     KernelTables,
     Records,
 )
+from logitkit.lazy import lazy
 from logitkit.runtime.bank_tables import NEUTRAL_ROWS, BankTables
 from logitkit.runtime.row_mask import finished_ids
 from logitkit.runtime.stack_tables import StackTables
@@ -64,10 +65,14 @@ class BankLayout:
         self._allocate(present, room(len(automata)), *ends)
         # Outcome 0 is a placeholder, read by rows without one.
         self._rows, self._places, self._outcomes = NEUTRAL_ROWS, 0, 1
-        self.kernel_tables = KernelTables.of(self.records)
         for slot, automaton in enumerate(automata):
             if automaton is not None:
                 self._write(slot, automaton, generations[slot])
+
+    @lazy
+    def kernel_tables(self) -> KernelTables:
+        """The tables as kernels get them."""
+        return KernelTables.of(self.records)
 
     def nbytes(self) -> int:
         """Return the total size of the tables in bytes."""
@@ -106,7 +111,7 @@ class BankLayout:
                 (OUTCOME_FIELDS, self.records.outcomes),
             )
         )
-        torch.arange(len(row["fallback"]), out=row["fallback"])
+        set_part(row["fallback"], np.arange(len(self.records.rows)))
         slot["generation"][1:] = -1
         slot["first_block"].fill_(OUTCOME)
         self.tables = BankTables(

@@ -19,7 +19,7 @@ from tests import continue_saved
 from tests.batches import COLUMNS, run, same_bits, same_state, tensor_path
 from tests.kernels.interpreter import kernels
 from tests.kernels.walks import DTYPES, Walk, batches, given_logits, in_memory, same
-from tests.registry import EOS, ROWS, Row, of_kind, vocabulary
+from tests.registry import EOS, PAD, ROWS, TOKENS, Row, ids, of_kind, vocabulary
 
 CPU = torch.device("cpu")
 STEPS = [row for row in ROWS if isinstance(row.processor, Constraint | lk.StopStrings | lk.ThinkingBudget)]
@@ -173,3 +173,29 @@ def test_random_rows(kind: str) -> None:
         *(("narrowed", "several") if kind == "branching" else ()),
     }
     assert wanted_facts <= {fact for fact, count in facts.items() if count}, facts
+
+
+def test_counts_at_their_limits() -> None:
+    """Strings of 17 to 40 characters, in tokens of which some end one string and begin the next."""
+    v = lk.Vocabulary([*TOKENS, b'","', b'","ab', b'a","abc'], eos_ids=[EOS], pad_id=PAD)
+    text = {"type": "string", "pattern": "^[a-z]*$", "minLength": 17, "maxLength": 40}
+    schema = lk.JsonSchema({"type": "array", "items": text}, v)
+    a, abc, between = ids(b"a")[0], ids(b"abc")[0], len(TOKENS)
+    begin = [*ids(b"[", b'"'), *[abc] * 5]
+    for tokens in (
+        *[[*begin, *[a] * more] for more in (1, 2, 3)],  # 16, 17 and 18
+        *[[*begin, *[abc] * 7, *[a] * more] for more in (3, 4)],  # 39 and 40
+        [*begin, abc, between, abc],
+        [*begin, abc, between + 1, a],
+        [*begin, abc, between + 2, *[abc] * 5, between + 2],
+    ):
+        line, context = torch.tensor([tokens]), lk.Context.of([[]], v.size)
+        with tensor_path():
+            wanted = schema.advance(schema.init_state(context), line)
+            masked = schema.process_logits(wanted, torch.zeros(1, v.size), context)[1]
+        assert int(wanted.at.state) >> 32 > 0
+        with kernels():
+            found = schema.advance(schema.init_state(context), line)
+            ours = schema.process_logits(found, torch.zeros(1, v.size), context)[1]
+        assert all(map(same, leaves(found), leaves(wanted))), tokens
+        assert same(ours, masked), tokens

@@ -106,5 +106,5 @@ def depth_room(depth: int) -> int:
     """Return the room that a kernel has for frames: of few sizes, since each is compiled by itself."""
     room = 32 if depth else 0
     while room < depth:
-        room *= 4
+        room *= 2
     return room

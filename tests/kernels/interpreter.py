@@ -7,6 +7,7 @@ where threads or programs share memory, and why their order does not matter.
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,10 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+
+# Read when Triton is imported; campaigns have no `conftest.py`, which sets it too.
+os.environ.setdefault("TRITON_INTERPRET", "1")
+
 import triton.language as tl
 from triton.language.core import is_builtin
 from triton.runtime import interpreter

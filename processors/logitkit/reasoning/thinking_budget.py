@@ -180,7 +180,7 @@ class ThinkingBudget(BankUser):
         logits = own_rows("ThinkingBudget", state.spent.shape[0], logits)
         check_width(self.vocabulary.size, logits.shape[1])
         slot, generation, now = state.at
-        if switch.runs_on(logits):
+        if by_tensors(logits) and switch.runs_on(logits):
             from logitkit.kernels.thinking_step import thinking_step
 
             tables, size = self.bank.layout_on(logits.device).kernel_tables, self.vocabulary.size
@@ -189,7 +189,8 @@ class ThinkingBudget(BankUser):
         forced = state.is_forced
         bound = forced | (now < FIRST_STATE)
         if by_tensors(logits):
-            bound = bound | (generation != self.bank.tables_on(logits.device).generation.index_select(0, slot))
+            layout = self.bank.layout_on(logits.device)
+            bound = bound | (generation != layout.tables.generation.index_select(0, slot))
         looked_up = AutomatonState(
             torch.where(bound, slot, NEUTRAL), generation, torch.where(forced, now + state.inside, now)
         )

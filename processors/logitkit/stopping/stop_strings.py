@@ -165,9 +165,8 @@ class StopStrings(BankUser):
             from logitkit.kernels.stop_step import stop_step
 
             at, *others = state
-            after = stop_step(
-                layout.kernel_tables, lengths, at.slot, at.generation, (at.state, *others), tokens, prompt=prompt
-            )
+            rows = at.state, *others
+            after = stop_step(layout.kernel_tables, lengths, at.slot, at.generation, rows, tokens, prompt=prompt)
             if after is not None:
                 return StopState(state.at._replace(state=after[0]), *after[1:])
         step = after_prompt if prompt else after_output
@@ -183,16 +182,17 @@ class StopStrings(BankUser):
         """
         logits = own_rows("StopStrings", state.token.shape[0], logits)
         check_width(self.vocabulary.size, logits.shape[1])
+        if not by_tensors(logits):
+            return state, stop_rows(state.at, self.bank, logits)
+        layout = self.bank.layout_on(logits.device)
         if switch.runs_on(logits):
             from logitkit.kernels.stop_step import stop_step
 
             at, *others = state
-            tables, lengths = self.bank.layout_on(logits.device).kernel_tables, self.bank.lengths_on(logits.device)
-            if stop_step(tables, lengths, at.slot, at.generation, (at.state, *others), None, logits) is not None:
+            rows, lengths = (at.state, *others), self.bank.lengths_on(logits.device)
+            if stop_step(layout.kernel_tables, lengths, at.slot, at.generation, rows, None, logits) is not None:
                 return state, logits
-        if by_tensors(logits):
-            return state, stop_tensors(state.at, self.bank.tables_on(logits.device), logits)
-        return state, stop_rows(state.at, self.bank, logits)
+        return state, stop_tensors(state.at, layout.tables, logits)
 
     def fired(self, state: StopState) -> Tensor:
         """Return [B] bool, whether each row has reached a stop."""

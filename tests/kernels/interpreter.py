@@ -85,8 +85,22 @@ def _maximum(self: Any, one: Any, other: Any) -> Any:
     return self.binary_op(one, other, np.fmax)
 
 
-# Like devices, and the interpreter of later versions of Triton: the greater of a number and NaN is the number.
-interpreter.InterpreterBuilder.create_maxnumf = _maximum
+def _with_boolean_mask(method: Any, place: int) -> Any:
+    """Return a method whose mask is made boolean: later versions make integers of some masks, and then refuse them."""
+
+    def call(self: Any, *arguments: Any) -> Any:
+        mask = arguments[place]
+        mask.data = mask.data.astype(np.bool_, copy=False)
+        return method(self, *arguments)
+
+    return call
+
+
+builder = interpreter.InterpreterBuilder
+# Like devices, and the interpreter of later versions: the greater of a number and NaN is the number.
+builder.create_maxnumf = _maximum
+for name, place in (("create_masked_load", 1), ("create_masked_store", 2)):
+    setattr(builder, name, _with_boolean_mask(getattr(builder, name), place))
 
 
 @contextmanager

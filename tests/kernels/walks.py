@@ -177,7 +177,7 @@ class Walk(NamedTuple):
         after = self.advanced(tokens)
         there = self._replace(rows=after)
         size = self.layout.tables.class_of.shape[1]
-        shape = len(self.slot), size + chance.choice((0, 0, 5))
+        shape = len(self.slot), size + chance.choice((0, 5, 40))
         logits = given_logits(chance, shape, chance.choice(DTYPES), self.slot.device)
         # In some rows, nothing is left of what is legal.
         emptied = torch.tensor([chance.random() < 0.15 for _ in range(shape[0])], device=logits.device)

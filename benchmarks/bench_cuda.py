@@ -21,6 +21,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,7 @@ def main() -> None:
         raise SystemExit(f"--parts is {given.parts}; allowed are {', '.join(PARTS)}")
     rows = [int(count) for count in given.rows.split(",")]
     found: dict[str, Any] = {"torch": torch.__version__, "commit": commit()}
+    failed: list[str] = []
 
     def save() -> None:
         if given.out:
@@ -121,10 +123,16 @@ def main() -> None:
         ("decoding", lambda: {str(count): decoded(count) for count in rows if count <= 64}),
     ):
         if part in chosen:
-            found[part] = run()
+            try:
+                found[part] = run()
+            except Exception:  # noqa: BLE001 - the other parts run while there is a device
+                failed.append(part)
+                traceback.print_exc(limit=-6)
             save()
             print(f"== {part}: {time.monotonic() - begin:.0f} s since the start", flush=True)
-    sys.exit(bool(found.get("equality", {}).get("differences")))
+    if failed:
+        print(f"failed: {failed}", flush=True)
+    sys.exit(bool(failed or found.get("equality", {}).get("differences")))
 
 
 if __name__ == "__main__":

@@ -111,20 +111,20 @@ def mixed(kind: str, chance: random.Random) -> Any:
 
 def stale(slot: Tensor, chance: random.Random) -> Tensor:
     """Return 1 for a few rows that have an automaton, else 0."""
-    lost = torch.tensor([chance.random() < 0.15 for _ in range(len(slot))]).view(slot.shape)
+    lost = torch.tensor([chance.random() < 0.3 for _ in range(len(slot))]).view(slot.shape)
     return (lost & (slot > 0)).to(torch.int64)
 
 
 def drawn(processor: Any, state: Any, chance: random.Random, liked: Tensor, steps: int) -> Tensor:
     """Return tokens for some rows, of which most are legal, by tensor operations."""
-    rows = leaves(state)[0].shape[0]
-    context, columns = lk.Context.of([[]] * rows, COLUMNS), []
+    rows, columns = leaves(state)[0].shape[0], list[Tensor]()
+    context = lk.Context.of([[]] * rows, COLUMNS)
     odd = (-1, -2, COLUMNS, COLUMNS + 9, chance.randrange(COLUMNS))
     for _ in range(steps):
         legal = processor.process_logits(state, torch.zeros(rows, COLUMNS), context)[1] == 0
         generator = torch.Generator().manual_seed(chance.getrandbits(32))
         column = (torch.rand(rows, COLUMNS, generator=generator) * liked * legal).argmax(1)
-        strange = torch.tensor([chance.random() < 0.1 for _ in range(rows)])
+        strange = torch.tensor([chance.random() < (0.1 if columns else 0.4) for _ in range(rows)])
         columns.append(torch.where(strange, chance.choice(odd), column))
         state = processor.advance(state, columns[-1])
     return torch.stack(columns, 1)
@@ -180,6 +180,20 @@ def test_random_rows(kind: str) -> None:
         *(("narrowed", "alike") if kind == "branching" else ()),
     }
     assert wanted_facts <= {fact for fact, count in facts.items() if count}, facts
+
+
+@pytest.mark.parametrize("row", [row for row in STEPS if getattr(row.processor, "reads_prompt", False)], ids=str)
+def test_prompts(row: Row) -> None:
+    """Prompts with EOS, which ends nothing there."""
+    chance = random.Random(0)
+    said = [EOS, PAD, *(token for run in row.runs for token in run)]
+    context = lk.Context.of([chance.choices(said, k=length) for length in (0, 3, 9, 9, 9, 9)], COLUMNS)
+    with tensor_path():
+        wanted = row.processor.init_state(context)
+    with kernels():
+        found = row.processor.init_state(context)
+    assert all(map(same, leaves(found), leaves(wanted)))
+    assert EOS in context.prompt
 
 
 def test_counts_at_their_limits() -> None:

@@ -119,7 +119,7 @@ def drawn(processor: Any, state: Any, chance: random.Random, liked: Tensor, step
     """Return tokens for some rows, of which most are legal, by tensor operations."""
     rows, columns = leaves(state)[0].shape[0], list[Tensor]()
     context = lk.Context.of([[]] * rows, COLUMNS)
-    odd = (-1, -2, COLUMNS, COLUMNS + 9, chance.randrange(COLUMNS))
+    odd = (-1, -2, COLUMNS, COLUMNS + 9, EOS, EOS, chance.randrange(COLUMNS))
     for _ in range(steps):
         legal = processor.process_logits(state, torch.zeros(rows, COLUMNS), context)[1] == 0
         generator = torch.Generator().manual_seed(chance.getrandbits(32))

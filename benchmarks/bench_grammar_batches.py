@@ -68,13 +68,13 @@ def loading(vocabulary: lk.Vocabulary, rounds: int) -> list[tuple[str, float, fl
             times: dict[bool, list[float]] = {False: [], True: []}
             shared.files = files
             forget(vocabulary)
-            lk.Grammar(own.text, vocabulary, syntax=own.syntax)
+            lk.Grammar(own.text, vocabulary, syntax=own.syntax, lexer=own.lexer)
             for from_file in [False, True] * rounds:
                 shared.files = files if from_file else None
                 forget(vocabulary)
                 with quiet():
                     begin = Clock()
-                    lk.Grammar(own.text, vocabulary, syntax=own.syntax)
+                    lk.Grammar(own.text, vocabulary, syntax=own.syntax, lexer=own.lexer)
                     times[from_file].append((Clock() - begin) * 1e3)
             newest = max(files.folder.iterdir(), key=lambda path: path.stat().st_mtime)
             compiled, loaded = statistics.median(times[False]), statistics.median(times[True])

@@ -6,7 +6,7 @@ logits, the same for all, and each row takes the likeliest token that its mask a
 `regex` checks. When a request ends, another one with its pattern takes its place.
 
 Admission and the worker's share: see `vllm_admission`. Serving: see `vllm_serving`. Effect of admission on streams: see
-`vllm_streams`.
+`vllm_streams`. The time to the first token: see `vllm_first_tokens`.
 
     scripts/bench vllm
 
@@ -35,7 +35,8 @@ from benchmarks.circumstances import commit, processor
 from benchmarks.forks import Work, in_fork
 from benchmarks.vllm_admission import CLOCK, admission, worker
 from benchmarks.vllm_config import SIZE, engine_config
-from benchmarks.vllm_report import publish, report
+from benchmarks.vllm_first_tokens import first_tokens
+from benchmarks.vllm_report import PLACES, publish, report
 from benchmarks.vllm_serving import serving
 from benchmarks.vllm_streams import streams
 from benchmarks.vllm_subjects import BACKENDS, Plugin, PluginV2, Running, StructuredOutput, Subject
@@ -201,6 +202,7 @@ def main() -> None:
     parser.add_argument(
         "--parts", default=",".join(PARTS), help="what to measure, with commas; the rest stays as it was"
     )
+    parser.add_argument("--before", type=Path, help="an older checkout, whose plugin takes part in first tokens")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -209,23 +211,24 @@ def main() -> None:
     result: Record = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
     for part in arguments.parts.split(","):
         load, begin = os.getloadavg()[0], time.time()
-        found = PARTS[part](arguments.steps)
+        found = PARTS[part](arguments)
         seconds = time.time() - begin
         result[part] = {"conditions": _conditions(load, seconds), "cases": found}
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")
         arguments.out.with_suffix(".md").write_text(report(result))
-        if part in ("serving", "streams") and arguments.out == RESULTS:
+        if part in PLACES and arguments.out == RESULTS:
             publish(result, PAGE)
     print(report(result))
 
 
 # Serving comes first: what other parts leave in this process would weigh on its clients.
-PARTS: dict[str, Callable[[int], Record]] = {
-    "serving": lambda count: serving(),
-    "streams": lambda count: streams(),
-    "worker": lambda count: worker({"dates": ONE, **{name: p.replace("%d", "7") for name, p in RECORDS.items()}}),
-    "admission": lambda count: all_admissions(_tekken_engine()),
-    "steps": lambda count: all_steps(_tekken_engine(), count),
+PARTS: dict[str, Callable[[argparse.Namespace], Record]] = {
+    "serving": lambda given: serving(),
+    "streams": lambda given: streams(),
+    "first tokens": lambda given: first_tokens(given.before and given.before.resolve()),
+    "worker": lambda given: worker({"dates": ONE, **{name: p.replace("%d", "7") for name, p in RECORDS.items()}}),
+    "admission": lambda given: all_admissions(_tekken_engine()),
+    "steps": lambda given: all_steps(_tekken_engine(), given.steps),
 }
 
 

@@ -29,7 +29,9 @@ class Logitkit(schema_peers.Logitkit):
 
     def compile(self, pattern: str) -> Any:
         try:
-            return lk.Grammar(pattern, self.vocabulary, syntax=syntax_of(pattern))
+            syntax = syntax_of(pattern)
+            # As LLGuidance does.
+            return lk.Grammar(pattern, self.vocabulary, syntax=syntax, lexer="longest" if syntax == "lark" else None)
         except (GrammarError, ConfigurationError, PatternTooLarge) as error:
             raise Refused(str(error)) from error
 

@@ -19,7 +19,8 @@ from torch import Tensor
 import logitkit as lk
 from benchmarks.peer import begun_again
 from benchmarks.walks import walk
-from logitkit.runtime.row_mask import RowMask, as_array
+from logitkit.runtime.logit_arrays import as_array
+from logitkit.runtime.row_mask import RowMask
 from logitkit.runtime.single_row import row_of
 from logitkit.vocabulary import Vocabulary
 from tests import vocabularies

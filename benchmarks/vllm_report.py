@@ -9,13 +9,14 @@ from typing import Any
 OURS = "logitkit"
 Record = dict[str, Any]
 
-PLACES = {name: (f"<!-- {name} -->", f"<!-- end of {name} -->") for name in ("serving", "streams")}
+PLACES = {name: (f"<!-- {name} -->", f"<!-- end of {name} -->") for name in ("serving", "streams", "first tokens")}
 
 
 def report(result: dict[str, Record]) -> str:
     """Write the results as Markdown."""
     lines = ["# On vLLM, beside its structured output", ""]
     parts = {"steps": _steps, "admission": _admission, "worker": _worker, "serving": _serving, "streams": _streams}
+    parts |= {"first tokens": _first_tokens}
     for name, part in parts.items():
         if name in result:
             lines += [*part(result[name]["cases"]), "", result[name]["conditions"], ""]
@@ -119,10 +120,38 @@ def streams_lines(found: dict[str, Record]) -> Iterator[str]:
         yield f"| {name} | {_ms(row['median_s'])} | {_ms(row['p99_s'])} | {answer} |"
 
 
+def _first_tokens(found: dict[str, dict[str, Record]]) -> Iterator[str]:
+    from benchmarks.vllm_first_tokens import ROUNDS
+
+    yield "## First tokens"
+    yield ""
+    yield "The time from a request to its first token, from the small model that ships, over HTTP on one machine. The"
+    yield "requests of a burst come at once, each with a schema of its own. Medians of"
+    yield f"{ROUNDS} bursts in turns, in ms: of the median request and of the last one."
+    yield ""
+    yield from first_tokens_lines(found)
+
+
+def first_tokens_lines(found: dict[str, dict[str, Record]]) -> Iterator[str]:
+    """Write the table of first tokens."""
+    names = [*[*found.values()][-1]]
+    yield f"| requests at once | {' | '.join(names)} |"
+    yield f"|---|{'---:|' * len(names)}"
+    for case, ways in found.items():
+        times = [_median_and_last(ways[name]) if name in ways else "" for name in names]
+        yield f"| {case} | {' | '.join(times)} |"
+
+
+def _median_and_last(row: Record) -> str:
+    shown = [_ms(row["median_s"]), _ms(row["last_s"])]
+    return ", ".join(dict.fromkeys(shown))
+
+
 def publish(result: dict[str, Record], page: Path) -> None:
-    """Write the tables of serving and of streams into the page."""
+    """Write the tables of servers into the page."""
     text = page.read_text("utf-8")
-    for name, write in {"serving": serving_lines, "streams": streams_lines}.items():
+    writers = {"serving": serving_lines, "streams": streams_lines, "first tokens": first_tokens_lines}
+    for name, write in writers.items():
         if name in result:
             begin, end = PLACES[name]
             before, rest = text.split(begin)

@@ -81,31 +81,48 @@ class Round(NamedTuple):
     processor: float = 0.0
 
 
+class Server(NamedTuple):
+    """A server, its URL and its process."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+
+
 @contextmanager
-def serving_at(name: str, folder: Path) -> Iterator[tuple[str, int]]:
-    """Start a server while the block runs; yields where it is and its process, and it may not be up yet."""
-    settings, plugin = SERVERS[name]
+def serving_at(name: str, folder: Path, before: Path | None = None) -> Iterator[Server]:
+    """Start a server while the block runs. It may not be up yet.
+
+    Args:
+        name: One of `SERVERS`, or "before": the plugin of an older checkout.
+        folder: Where its log goes.
+        before: That checkout.
+    """
+    settings, plugin = SERVERS["plugin" if name == "before" else name]
     port = free_port()
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model_dir())]
     environment = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1", **os.environ}
     if not plugin:
         environment["PYTHONPATH"] = str(WITHOUT_PLUGIN)
+    elif name == "before":
+        assert before is not None
+        environment["PYTHONPATH"] = os.pathsep.join(str(before / root) for root in ("processors", "adapters"))
     with (folder / name).open("w") as log:
         server = subprocess.Popen(
             [*command, *SETTINGS, *settings, "--port", str(port)], stdout=log, stderr=log, env=environment
         )
         try:
-            yield f"http://127.0.0.1:{port}", server.pid
+            yield Server(f"http://127.0.0.1:{port}", server)
         finally:
             server.terminate()
             server.wait(60)
 
 
-def wait_until_up(urls: dict[str, str], folder: Path) -> None:
+def wait_until_up(servers: dict[str, Server], folder: Path) -> None:
     """Wait for servers, whose logs are in the folder."""
     end = time.monotonic() + PATIENCE
-    for name, url in urls.items():
+    for name, (url, process) in servers.items():
         while not is_up(url):
+            assert process.poll() is None, (folder / name).read_text()[-3000:]
             assert time.monotonic() < end, (folder / name).read_text()[-3000:]
             time.sleep(0.5)
 
@@ -116,19 +133,18 @@ def serving() -> dict[str, dict[str, float]]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         servers = {name: stack.enter_context(serving_at(name, folder)) for name in SERVERS}
-        urls = {name: url for name, (url, _) in servers.items()}
-        wait_until_up(urls, folder)
+        wait_until_up(servers, folder)
         # The servers really differ: only the plugin checks its configuration.
-        refused = [asyncio.run(_status(url, {"vllm_xargs": {"logitkit": "{"}})) for url in urls.values()]
+        refused = [asyncio.run(_status(url, {"vllm_xargs": {"logitkit": "{"}})) for url, _ in servers.values()]
         assert refused == [400, 200, 200], refused
         for turn in range(ROUNDS + 1):
             for place in range(len(WAYS)):
                 # The order differs in each round, since it changes numbers by up to a sixth.
                 way = WAYS[(turn + place) % len(WAYS)]
                 url, process = servers[way.server]
-                before = processor_time(process)
+                before = processor_time(process.pid)
                 found = asyncio.run(_round(url, way.body))
-                found = found._replace(processor=processor_time(process) - before)
+                found = found._replace(processor=processor_time(process.pid) - before)
                 if turn:  # the first one compiles
                     taken[way.name].append(found)
     return {name: _summary(rounds) for name, rounds in taken.items()}

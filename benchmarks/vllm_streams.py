@@ -91,14 +91,14 @@ def streams(rounds: int = ROUNDS, seconds: float = SECONDS, rate: float = RATE) 
     numbers = itertools.count(1000)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        urls = {name: stack.enter_context(serving_at(name, folder))[0] for name in ("plugin", "guidance")}
-        wait_until_up(urls, folder)
+        servers = {name: stack.enter_context(serving_at(name, folder)) for name in ("plugin", "guidance")}
+        wait_until_up(servers, folder)
         for way in WAYS:  # what begins only once
-            asyncio.run(_turn(way, urls[way.server], numbers, 5.0, rate))
+            asyncio.run(_turn(way, servers[way.server].url, numbers, 5.0, rate))
         for turn in range(rounds):
             for place in range(len(WAYS)):
                 way = WAYS[(turn + place) % len(WAYS)]
-                found = asyncio.run(_turn(way, urls[way.server], numbers, seconds, rate))
+                found = asyncio.run(_turn(way, servers[way.server].url, numbers, seconds, rate))
                 taken[way.name].append(found)
                 print(way.name, f"load {os.getloadavg()[0]:.1f}", _summary([found]), flush=True)
     return {name: _summary(turns) for name, turns in taken.items()}

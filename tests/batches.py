@@ -113,6 +113,12 @@ def logits_of(seed: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     return torch.where(which < len(odd), odd[which % len(odd)], ordinary).to(dtype)
 
 
+def sound_logits(seed: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return logits of all sizes that an engine may pass: those of `logits_of` without +inf."""
+    logits = logits_of(seed, shape, dtype)
+    return torch.where(logits == torch.inf, 1.0, logits)
+
+
 def joined(parts: Sequence[tuple[Row, Batch]]) -> tuple[Batch, Any, lk.Context]:
     """Join the batches of several rows of the registry; return the batch, its state and its context before the first token."""
     contexts = [batch.context() for _, batch in parts]

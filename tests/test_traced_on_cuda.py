@@ -10,6 +10,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException
 
 import logitkit as lk
+from logitkit.composition import EngineLogits
 from tests.examples import CI
 from tests.fake_cuda import CopiedToDevice, NoCopies, fake_cuda
 from tests.registry import EOS, PAD, ROWS, TOKENS, Row
@@ -39,6 +40,24 @@ def test_a_step_reads_nothing_on_the_host(row: Row) -> None:
                 state = processor.advance(state, torch.zeros(shape, dtype=torch.int64, device=device))
                 state, logits = processor.process_logits(state, torch.zeros(2, COLUMNS, device=device), context)
         assert {leaf.device.type for leaf in (logits, *leaves(state))} == {"cuda"}
+
+
+@pytest.mark.parametrize("row", ROWS if CI else ONE_OF_EACH, ids=str)
+def test_broken_logits_are_noticed_without_reading_any(row: Row) -> None:
+    processor = row.make(
+        lk.Vocabulary(TOKENS, eos_ids=[EOS], size=COLUMNS, pad_id=PAD, special={"<s>": 0, "</s>": EOS})
+    )
+    process = EngineLogits(processor)
+    with fake_cuda() as device:
+        context = lk.Context.of([[1, 2], [3]], vocabulary_size=COLUMNS, device=device, max_length=64)
+        state = processor.init_state(context)
+        process(state, torch.zeros(2, COLUMNS, device=device), context, [EOS])
+        with NoCopies():
+            logits = process(state, torch.zeros(2, COLUMNS, device=device), context, [EOS])
+        assert process.broken is not None
+        assert {logits.device.type, process.broken.device.type} == {"cuda"}
+        with pytest.raises(DataDependentOutputException):
+            process.raise_broken()
 
 
 def test_reading_a_value_is_noticed() -> None:

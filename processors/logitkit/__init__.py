@@ -143,3 +143,16 @@ __all__ = [
     "to_config",
     "token_columns",
 ]
+
+# The names of the packages of engines that readers look for here.
+_OF_ADAPTERS = frozenset({"Session", "continuous", "generate_typed", "logits_processor", "probabilities", "trace"})
+
+
+def __getattr__(name: str) -> object:
+    where = ""
+    if name in _OF_ADAPTERS:
+        where = (
+            f"; it is in the package of each engine: from logitkit_adapters.transformers import {name}, or from "
+            "logitkit_adapters.mlx_lm, logitkit_adapters.llama_cpp or logitkit_adapters.vllm"
+        )
+    raise AttributeError(f"module 'logitkit' has no attribute {name!r}{where}")

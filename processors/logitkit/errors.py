@@ -8,7 +8,10 @@ LogitkitError
 ├── UnsupportedSchema (ValueError)       a JSON Schema keyword cannot be honoured exactly
 ├── ConfigurationError (ValueError)      an argument of a processor, or a configuration, is wrong
 │   └── ArgumentTypeError (TypeError)    an argument has a type that is not allowed
-├── IncompleteOutput (ValueError)         a model could not complete the output of a type; knows the token limit
+├── OutputError (ValueError)             an output is not a value of its type; knows the text, and the other outputs of a list
+│   ├── IncompleteOutput                 a model could not complete it; knows the token limit
+│   └── InvalidOutput                    a validator of the type refuses it
+├── BrokenLogits (RuntimeError)          the logits of a model have NaN or +inf, or no finite number; knows row and step
 ├── ProcessorError (TypeError)           a processor violates the protocol (order, structure, dtype, shape)
 ├── StateFileError (ValueError)          a saved state is corrupt, foreign, or belongs to another processor
 ├── StaleAutomaton (RuntimeError)        a state outlived the processor that owns its automaton
@@ -21,14 +24,23 @@ LogitkitError
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 __all__ = [
     "ArgumentTypeError",
     "BankFull",
     "BatchMismatch",
+    "BrokenLogits",
     "ConfigurationError",
     "GrammarError",
     "IncompleteOutput",
+    "InvalidOutput",
     "LogitkitError",
+    "OutputError",
     "PatternSyntaxError",
     "PatternTooLarge",
     "ProcessorError",
@@ -82,7 +94,30 @@ class ArgumentTypeError(ConfigurationError, TypeError):
     """An argument has a type that is not allowed."""
 
 
-class IncompleteOutput(LogitkitError, ValueError):
+class OutputError(LogitkitError, ValueError):
+    """An output of a model is not a value of the requested type.
+
+    Args:
+        reason: The problem, and what to change if something helps.
+        text: The output; "" if nothing was generated.
+
+    Attributes:
+        row: The index of the output among those of its call.
+        outputs: All outputs of its call, in order; each that is not a value has its error. Empty if nothing was generated.
+    """
+
+    def __init__(self, reason: str, text: str = "") -> None:
+        self.reason = reason
+        self.text = text
+        self.row = 0
+        self.outputs: Sequence[Any] = ()
+        super().__init__(reason, text)
+
+    def _message(self) -> str:
+        return f"output {self.row} of {len(self.outputs)}: {self.reason}" if len(self.outputs) > 1 else self.reason
+
+
+class IncompleteOutput(OutputError):
     """A model could not complete an output of the requested type.
 
     Args:
@@ -93,14 +128,14 @@ class IncompleteOutput(LogitkitError, ValueError):
     """
 
     def __init__(self, reason: str, limit: int, needed: int | None = None, text: str = "") -> None:
-        self.reason = reason
         self.limit = limit
         self.needed = needed
-        self.text = text
-        super().__init__(reason, limit, needed, text)
+        super().__init__(reason, text)
+        self.args = (reason, limit, needed, text)
 
-    def _message(self) -> str:
-        return self.reason
+
+class InvalidOutput(OutputError):
+    """A validator of the requested type refuses an output; `__cause__` is the validator's error."""
 
 
 class PatternSyntaxError(LogitkitError, ValueError):
@@ -211,6 +246,35 @@ class UnsupportedSchema(LogitkitError, ValueError):
             return self.reason
         where = f"{self.keyword!r} at {self.pointer}" if self.keyword else f"the schema at {self.pointer}"
         return f"{where}: {self.reason}"
+
+
+class BrokenLogits(LogitkitError, RuntimeError):
+    """The logits of a model have NaN or +inf, or no finite number, so they say nothing about the next token.
+
+    Args:
+        reason: The problem, such as `"3 of 1,280 are NaN"`.
+        row: The row of the batch, from 0; None if it is unknown.
+        step: The number of tokens after the prompt; None if it is unknown.
+
+    Example:
+        >>> from logitkit.errors import BrokenLogits
+        >>> print(str(BrokenLogits("3 of 1,280 are NaN", row=0, step=7)).split(". ")[0])
+        the model returned broken logits for row 0 at step 7: 3 of 1,280 are NaN
+    """
+
+    def __init__(self, reason: str, row: int | None = None, step: int | None = None) -> None:
+        self.reason = reason
+        self.row = row
+        self.step = step
+        super().__init__(reason, row, step)
+
+    def _message(self) -> str:
+        row = "" if self.row is None else f" for row {self.row}"
+        step = "" if self.step is None else f" at step {self.step}"
+        return (
+            f"the model returned broken logits{row}{step}: {self.reason}. If it runs in float16, try bfloat16 or float32, which "
+            "do not overflow; otherwise check its weights, the attention mask, and other processors of the engine"
+        )
 
 
 class ProcessorError(LogitkitError, TypeError):

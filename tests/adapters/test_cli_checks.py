@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+import logitkit as lk
 from logitkit_adapters.cli import main
 from logitkit_adapters.demo import model_dir
 from tests.adapters.cli_process import start
@@ -155,6 +156,58 @@ def test_tools_in_a_format(files: dict[str, str], capsys: pytest.CaptureFixture[
     assert "nonsense" in capsys.readouterr().err
 
 
+def test_the_examples_of_tools_are_calls(capsys: pytest.CaptureFixture[str]) -> None:
+    given = json.dumps(TOOLS)
+    for example in printed(capsys, "check-tools", given)["examples"]:
+        calls = lk.Tools(TOOLS, format="hermes").parse(example).calls
+        assert calls
+        assert all(jsonschema.Draft202012Validator(SCHEMA).is_valid(call.arguments) for call in calls)
+    assert printed(capsys, "check-tools", given, "--text", "An answer.", status=1)["legal"] is False
+    assert printed(capsys, "check-tools", given, "--choice", "auto", "--text", "An answer.")["legal"] is True
+    assert printed(capsys, "check-tools", given, "--choice", "none", "--text", CALL, status=1)["legal"] is False
+    assert printed(capsys, "check-tools", given, "--choice", "save", "--text", CALL)["legal"] is True
+
+
+def test_a_schema_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    given = json.dumps(SCHEMA)
+    assert printed(capsys, "check-schema", given, "--text", '{"age":7}')["legal"] is True
+    assert printed(capsys, "check-schema", f" {given}", "--text", '{"age":700}', status=1)["legal"] is False
+    assert printed(capsys, "explain", "--schema", given, "--text", '{"age":7}')["legal"] is True
+
+
+@pytest.mark.parametrize(
+    ("whitespace", "text", "legal"),
+    [
+        ("compact", '{"age": 7}', False),
+        ("spaced", '{"age": 7}', True),
+        ("spaced", '{\n  "age": 7\n}', False),
+        ("bounded", '{\n  "age": 7\n}', True),
+    ],
+)
+def test_white_space(whitespace: str, text: str, legal: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["check-schema", json.dumps(SCHEMA)], ["explain", "--schema", json.dumps(SCHEMA)]):
+        report = printed(capsys, *command, "--whitespace", whitespace, "--text", text, status=int(not legal))
+        assert report["legal"] is legal
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("check-regex", set()),
+        ("check-schema", {"--whitespace"}),
+        ("check-tools", {"--format", "--choice"}),
+        ("check-grammar", {"--syntax", "--start"}),
+        ("explain", {"--whitespace", "--format", "--choice", "--syntax", "--start"}),
+    ],
+)
+def test_a_command_has_its_own_options_only(
+    command: str, options: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--help"]) == 0
+    listed = {*re.findall(r"--[a-z]+", capsys.readouterr().out)}
+    assert listed & {"--whitespace", "--format", "--choice", "--syntax", "--start"} == options
+
+
 def test_a_tokenizer_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "check-regex", "a", "--tokenizer", str(model_dir()))["vocabulary"] == 1280
 
@@ -212,8 +265,19 @@ def test_explain_is_in_colour_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
         (["check-tools", "/nowhere"], "/nowhere cannot be read"),
         (["check-grammar"], "required: FILE"),
         (["check-grammar", "/nowhere"], "/nowhere cannot be read"),
-        (["check-regex", "a", "--start", "a"], "--syntax and --start are only for grammars"),
-        (["explain", "--regex", "a", "--syntax", "lark", "--text", "a"], "--syntax and --start are only for grammars"),
+        (["check-regex", "a", "--start", "a"], "unrecognized arguments: --start a"),
+        (
+            ["explain", "--regex", "a", "--syntax", "lark", "--text", "a"],
+            "--syntax cannot be used for a regex, only for --gr",
+        ),
+        (
+            ["explain", "--schema", "{}", "--format", "hermes", "--choice", "auto", "--text", "a"],
+            "--format and --choice cannot",
+        ),
+        (["check-schema", '{"type": 5'], "Expecting ',' delimiter"),
+        (["check-tools", "[1"], "[1 is not JSON"),
+        (["check-tools", json.dumps(TOOLS), "--choice", "load"], "choice is 'load'"),
+        (["check-schema", "{}", "--whitespace", "any"], "invalid choice: 'any'"),
         (["explain", "--regex", "a"], "required: --text"),
         (["explain", "--text", "a"], "one of the arguments --regex --schema --tools --grammar is required"),
         (["explain", "--regex", "a", "--schema", "b", "--text", "a"], "not allowed with"),

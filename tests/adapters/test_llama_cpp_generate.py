@@ -147,9 +147,9 @@ def test_padding_is_not_part_of_a_prompt() -> None:
     row = prompts(RECORD, count=1)[0].tolist()
     mask = torch.tensor([[0, 0] + [1] * len(row)])
     for told, length in (({}, len(row) + 2), ({"pad_id": 0}, len(row)), ({"attention_mask": mask}, len(row))):
-        hooks = logits_processor(lk.RepetitionPenalty(1.5), **told)
+        hooks = logits_processor(lk.FrequencyPenalty(1.5, include_prompt=True), **told)
         new_ids([0, 0, *row], hooks, 1)
-        assert state_of(hooks).history.length.item() == length
+        assert state_of(hooks).occurred.counts.sum() == length
 
 
 def test_a_prompt_that_is_in_the_cache_changes_nothing() -> None:

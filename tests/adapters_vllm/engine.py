@@ -148,6 +148,12 @@ def main() -> None:
     Path(sys.argv[2]).write_text(json.dumps(result))
 
 
+def environment_with(more: dict[str, str]) -> dict[str, str]:
+    """Return this process's environment with other variables; folders on its path stay there."""
+    paths = [one.get("PYTHONPATH", "") for one in (more, os.environ)]
+    return {**os.environ, **more, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
 def run_apart(batches: Any, wrote: Path, plugin: bool, settings: dict[str, Any], environment: dict[str, str]) -> Any:
     """Run batches in a process of its own, and return what it wrote."""
     task = {"plugin": plugin, "settings": settings, "batches": batches}
@@ -158,7 +164,7 @@ def run_script(module: str, task: Any, wrote: Path, environment: dict[str, str])
     """Give a module a task, in a process of its own, and return what it wrote."""
     command = [sys.executable, "-m", module, json.dumps(task), str(wrote)]
     run = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **environment}
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment_with(environment)
     )
     assert run.returncode == 0, run.stderr[-3000:]
     return json.loads(wrote.read_text())

@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 from logitkit_adapters.vllm import compile_process
-from logitkit_adapters.vllm.configurations import Configurations, Verdict
+from logitkit_adapters.vllm.configurations import Configurations
 from logitkit_adapters.vllm.parameters import Asked
+from logitkit_adapters.vllm.verdicts import Verdict
 
 _judge = Configurations.judge
 
@@ -27,6 +28,11 @@ def _faulty(self: Configurations, what: Asked) -> Verdict:
         Path(marker).with_suffix(".begun").touch()
         while not Path(marker).exists():
             time.sleep(0.01)
+    if word == "burns-until":
+        with Path(marker).with_suffix(".begun").open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        while not Path(marker).exists():
+            pass
     if word == "fails":
         raise RuntimeError(marker)
     return _judge(self, what)

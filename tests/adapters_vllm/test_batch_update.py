@@ -153,16 +153,3 @@ def test_prompts_that_are_not_tokens(rows: Any) -> None:
 def engine_config(**scheduler: Any) -> Any:
     model = SimpleNamespace(logits_processors=None)
     return SimpleNamespace(scheduler_config=SimpleNamespace(async_scheduling=False, **scheduler), model_config=model)
-
-
-def test_an_engine_that_hides_tokens_is_refused() -> None:
-    from logitkit.errors import ConfigurationError
-    from logitkit_adapters.vllm.engine import check_tokens_are_shown
-
-    config = engine_config()
-    check_tokens_are_shown(config)
-    config.scheduler_config.async_scheduling = True
-    with pytest.raises(ConfigurationError, match="--no-async-scheduling"):
-        check_tokens_are_shown(config)
-    config.model_config.logits_processors = ["logitkit_adapters.vllm:LogitsProcessor"]
-    check_tokens_are_shown(config)

@@ -15,6 +15,8 @@ import pytest
 
 import logitkit as lk
 from logitkit.runtime import shared_by
+from logitkit_adapters.vllm.clients import Client
+from logitkit_adapters.vllm.compiled import KeptFiles
 from tests.adapters_vllm import engine
 
 TOKENS = [b"a", b"b", b"ab", b"cd", None]
@@ -67,12 +69,59 @@ def test_the_folder_goes_with_the_process_that_knew_it(
 
 
 def test_the_automata_of_64_requests_have_room(vocabulary: lk.Vocabulary) -> None:
-    from logitkit_adapters.vllm.compile_process import NotedFiles
+    from logitkit_adapters.vllm.compiled import FILE_BYTES
 
-    found = share(vocabulary, "engine")
     # A record that is repeated up to 200 times takes 3 MB.
-    assert found.limit >= 64 * 3 * 10**6
-    assert found.limit == NotedFiles(found.folder, vocabulary.content_key).limit
+    assert FILE_BYTES >= 64 * 3 * 10**6
+    assert share(vocabulary, "engine").limit == FILE_BYTES
+
+
+ANNA, BEN = Client("1.1.1.1"), Client("2.2.2.2")
+
+
+def written(folder: Path, *names: str) -> list[Path]:
+    for name in names:
+        (folder / name).write_bytes(bytes(100))
+    return [folder / name for name in names]
+
+
+def names(folder: Path) -> str:
+    return "".join(sorted(file.name for file in folder.iterdir()))
+
+
+def test_files_that_were_used_last_are_kept(tmp_path: Path) -> None:
+    files = KeptFiles(tmp_path, limit=300)
+    a, b, c, d = written(tmp_path, *"abcd")
+    for file in (a, b, c, a):
+        assert files.use([file], ANNA)
+    assert names(tmp_path) == "abcd"
+    assert files.use([d], ANNA)
+    assert names(tmp_path) == "acd"
+    # One that has gone is written again.
+    assert not files.use([a, b], ANNA)
+    written(tmp_path, "b")
+    assert files.use([a, b], ANNA)
+    assert names(tmp_path) == "abd"
+
+
+def test_the_files_of_others_stay_if_a_client_writes_many(tmp_path: Path) -> None:
+    files = KeptFiles(tmp_path, limit=1000)
+    assert files.use(written(tmp_path, "a", "b"), ANNA)
+    for number in range(50):
+        key = str(number).encode()
+        assert files.use(written(tmp_path, f"x{number}"), Client(BEN.address, key))
+    assert files.use([tmp_path / "a", tmp_path / "b"], ANNA)
+    assert len([*tmp_path.iterdir()]) == 10
+    assert (tmp_path / "x49").exists()
+
+
+def test_only_files_of_this_engine_count(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    for folder in (ours, other):
+        folder.mkdir()
+    assert KeptFiles(ours).use([], ANNA)
+    assert not KeptFiles(ours).use(written(other, "a"), ANNA)
+    assert not KeptFiles(None).use(written(other, "a"), ANNA)
 
 
 def test_an_engine_without_a_name_shares_nothing(vocabulary: lk.Vocabulary) -> None:

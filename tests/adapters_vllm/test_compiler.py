@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,19 @@ from logitkit import Regex
 from logitkit.compiler.tokens import leaf_tokens
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime import AutomatonFiles
-from logitkit_adapters.vllm.compile_process import warm_up
-from logitkit_adapters.vllm.compiler import COMMAND, CompileFailed, Compiler, Unavailable
-from logitkit_adapters.vllm.configurations import Verdict
+from logitkit_adapters.vllm.clients import NOBODY, Client
+from logitkit_adapters.vllm.compile_process import NICENESS, SLOW_NICENESS, warm_up
+from logitkit_adapters.vllm.compiler import CompileFailed, Compiler, Unavailable
+from logitkit_adapters.vllm.fork_server import COMMAND, ForkServer
 from logitkit_adapters.vllm.parameters import Asked
+from logitkit_adapters.vllm.verdicts import Verdict
 
 FAULTY = (
     sys.executable,
     "-c",
     COMMAND[2].replace("logitkit_adapters.vllm.compile_process", "tests.adapters_vllm.faulty_compile_process"),
 )
+ANNA, ANNA_TOO, BEN = Client("1.1.1.1"), Client("1.1.1.1", b"another key"), Client("2.2.2.2")
 VOCABULARY = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), b"ab", None], eos_ids=[257])
 
 
@@ -57,13 +60,20 @@ class Setting:
             **settings,
         )
 
-    async def verdict(self, pattern: str) -> Verdict:
+    async def verdict(self, pattern: str, client: Client = NOBODY) -> Verdict:
         text = regex(pattern)
-        return await self.compiler.verdict(Asked(text, text, None))
+        return await self.compiler.verdict(Asked(text, text, None), client)
+
+    def asks(self, *patterns: str, client: Client = NOBODY) -> list[asyncio.Task[Verdict]]:
+        return [asyncio.create_task(self.verdict(pattern, client)) for pattern in patterns]
 
     def waits(self, name: str) -> str:
         """Return a pattern that compiles when `go` says so."""
         return f"waits-for {self.folder / name}"
+
+    def burns(self, name: str) -> str:
+        """Return a pattern that takes time of the processor until `go` says that it is enough."""
+        return f"burns-until {self.folder / name}"
 
     def go(self, name: str) -> None:
         (self.folder / name).touch()
@@ -73,17 +83,22 @@ class Setting:
             await asyncio.sleep(0.01)
 
 
+async def refusals(tasks: Sequence[asyncio.Task[Verdict]]) -> set[str | None]:
+    return {verdict.refusal for verdict in await asyncio.gather(*tasks)}
+
+
 def regex(pattern: str) -> str:
     return json.dumps({"regex": pattern})
 
 
 @asynccontextmanager
 async def setting(folder: Path, **settings: Any) -> AsyncIterator[Setting]:
-    made = Setting(folder, **{"command": FAULTY, **settings})
+    made = Setting(folder, **{"forks": ForkServer(FAULTY), **settings})
     try:
         yield made
     finally:
         made.compiler.close()
+        await asyncio.sleep(0)  # its sockets close
 
 
 Run = Callable[[Setting], Any]
@@ -177,28 +192,33 @@ def test_what_has_begun_is_remembered_though_nobody_waits(tmp_path: Path) -> Non
 
 def test_the_number_of_waiting_configurations_is_limited(tmp_path: Path) -> None:
     async def test(made: Setting) -> None:
-        waiting = [asyncio.create_task(made.verdict(made.waits("a"))), asyncio.create_task(made.verdict("b"))]
+        waiting = [asyncio.create_task(made.verdict(made.waits("a")))]
         await made.begun("a")
-        with pytest.raises(Unavailable, match=r"2 configurations with .* wait to be compiled; allowed are 2"):
+        waiting.append(asyncio.create_task(made.verdict("b")))
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable, match=r"2 configurations with .* wait to be compiled; allowed are 1") as error:
             await made.verdict("c")
+        assert f"Try again in {error.value.seconds} second" in str(error.value)
         # Others may wait for the same.
         waiting.append(asyncio.create_task(made.verdict("b")))
         made.go("a")
         assert all(verdict.refusal is None for verdict in await asyncio.gather(*waiting))
         assert (await made.verdict("c")).refusal is None
 
-    run(tmp_path, test, most=2)
+    run(tmp_path, test, most=1)
 
 
 def test_the_characters_of_waiting_configurations_are_limited(tmp_path: Path) -> None:
     async def test(made: Setting) -> None:
-        # One alone may have more.
-        waiting = asyncio.create_task(made.verdict(made.waits("a")))
+        waiting = [asyncio.create_task(made.verdict(made.waits("a")))]
         await made.begun("a")
+        # One alone may have more.
+        waiting.append(asyncio.create_task(made.verdict("b")))
+        await asyncio.sleep(0)
         with pytest.raises(Unavailable, match="with 10 characters"):
             await made.verdict("c")
         made.go("a")
-        assert (await waiting).refusal is None
+        assert all(verdict.refusal is None for verdict in await asyncio.gather(*waiting))
 
     run(tmp_path, test, most_characters=10)
 
@@ -228,9 +248,9 @@ def test_a_process_that_ends_is_started_again(tmp_path: Path) -> None:
 def test_a_process_that_is_killed_while_it_waits_is_started_again(tmp_path: Path) -> None:
     async def test(made: Setting) -> None:
         assert (await made.verdict("a+")).refusal is None
-        process = made.compiler._process
+        process = made.compiler._forks._process
         assert process is not None
-        os.kill(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         assert (await made.verdict("b+")).refusal is None
 
@@ -253,7 +273,7 @@ def test_a_process_that_does_not_start_is_said(tmp_path: Path) -> None:
             await made.verdict("a+")
         assert made.found == []
 
-    run(tmp_path, test, command=(sys.executable, "-c", "raise SystemExit(1)"))
+    run(tmp_path, test, forks=ForkServer((sys.executable, "-c", "raise SystemExit(1)")))
 
 
 def test_those_who_wait_for_a_compiler_that_is_closed_get_an_answer(tmp_path: Path) -> None:
@@ -268,3 +288,95 @@ def test_those_who_wait_for_a_compiler_that_is_closed_get_an_answer(tmp_path: Pa
             await made.verdict("d")
 
     run(tmp_path, test)
+
+
+def test_a_slow_configuration_does_not_keep_others_waiting(tmp_path: Path) -> None:
+    async def test(made: Setting) -> None:
+        slow = made.asks(made.burns("a"))
+        await made.begun("a")
+        assert (await made.verdict("b+")).refusal is None
+        made.go("a")
+        assert await refusals(slow) == {None}
+        # It was not begun again, and had a low priority.
+        assert len((tmp_path / "a.begun").read_text().split()) == 1
+
+    run(tmp_path, test)
+
+
+def test_a_slow_configuration_continues_with_low_priority(tmp_path: Path) -> None:
+    async def test(made: Setting) -> None:
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        slow = made.asks(made.burns("a"))
+        await made.begun("a")
+        process = int((tmp_path / "a.begun").read_text())
+        assert os.getpriority(os.PRIO_PROCESS, process) == own + NICENESS
+        await made.verdict("b+")  # in another process, as the first one is slow now
+        assert os.getpriority(os.PRIO_PROCESS, process) == own + SLOW_NICENESS
+        made.go("a")
+        assert await refusals(slow) == {None}
+
+    run(tmp_path, test)
+
+
+def test_slow_configurations_wait_for_one_another(tmp_path: Path) -> None:
+    async def test(made: Setting) -> None:
+        names = "abc"
+        slow = made.asks(*map(made.burns, names))
+        while not all((tmp_path / name).with_suffix(".begun").exists() for name in names):
+            await asyncio.sleep(0.01)
+        assert (await made.verdict("d+")).refusal is None
+        # All were tried, and one of them continues.
+        assert made.compiler._slow == 1
+        for name in reversed(names):
+            made.go(name)
+        assert await refusals(slow) == {None}
+        assert [len((tmp_path / f"{name}.begun").read_text().split()) for name in names] == [1, 2, 2]
+
+    run(tmp_path, test)
+
+
+def test_clients_take_turns(tmp_path: Path) -> None:
+    async def test(made: Setting) -> None:
+        first = made.asks(made.waits("a"), client=ANNA)
+        await made.begun("a")
+        many = made.asks("b", "c", "d", client=ANNA)
+        await asyncio.sleep(0)
+        one = made.asks("e", client=BEN)
+        await asyncio.sleep(0)
+        made.go("a")
+        assert await refusals([*first, *many, *one]) == {None}
+        assert [text for text, _ in made.found[1:]] == [regex(pattern) for pattern in "becd"]
+
+    run(tmp_path, test)
+
+
+def test_a_configuration_of_two_clients_is_compiled_once_when_the_first_turn_comes(tmp_path: Path) -> None:
+    async def test(made: Setting) -> None:
+        first = made.asks(made.waits("a"), client=ANNA)
+        await made.begun("a")
+        many = made.asks("b", "c", "d", client=ANNA)
+        await asyncio.sleep(0)
+        one = made.asks("d", client=BEN)
+        await asyncio.sleep(0)
+        made.go("a")
+        assert await refusals([*first, *many, *one]) == {None}
+        assert (await made.verdict("e", BEN)).refusal is None
+        assert [text for text, _ in made.found[1:]] == [regex(pattern) for pattern in "bdce"]
+
+    run(tmp_path, test)
+
+
+def test_a_client_with_many_configurations_makes_room_for_others(tmp_path: Path) -> None:
+    async def test(made: Setting) -> None:
+        first = made.asks(made.waits("a"), client=ANNA)
+        await made.begun("a")
+        many = made.asks("b", "c", client=ANNA) + made.asks("d", client=ANNA_TOO)
+        await asyncio.sleep(0)
+        others = made.asks("e", "c", client=BEN)
+        await asyncio.sleep(0)
+        made.go("a")
+        assert await refusals([*first, many[0], many[2], *others]) == {None}
+        with pytest.raises(Unavailable, match="allowed are 4"):
+            await many[1]
+
+    run(tmp_path, test, most=4)

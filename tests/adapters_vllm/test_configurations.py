@@ -18,8 +18,10 @@ from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit.runtime import BankUser, shared_by
 from logitkit_adapters.hooks.recent import ENTRY_BYTES, Recent
 from logitkit_adapters.vllm import configurations as configurations_module
+from logitkit_adapters.vllm import verdicts
 from logitkit_adapters.vllm.configurations import Configurations
-from logitkit_adapters.vllm.parameters import DOCUMENTS, asked
+from logitkit_adapters.vllm.parameters import DOCUMENTS, Asked, asked
+from logitkit_adapters.vllm.verdicts import Verdict, Verdicts
 
 TOKENS = [*(bytes([byte]) for byte in range(256)), None]
 
@@ -67,11 +69,12 @@ def check(configurations: Configurations, config: Any, max_tokens: int | None = 
 def test_many_prompts_of_a_request_are_read_once(configurations: Configurations, work: dict[str, int]) -> None:
     text = json.dumps({"ban_tokens": [i % 256 for i in range(200_000)]})
     check(configurations, text)
-    first = dict(work)
+    first, digests = dict(work), verdicts._digest_of_long.cache_info().misses
     for number in range(100):
         check(configurations, text, max_tokens=number + 1)
     assert work == first
     assert first["compiled"] == 1
+    assert verdicts._digest_of_long.cache_info().misses == digests
 
 
 def test_equal_texts_of_other_requests_are_read_once(configurations: Configurations, work: dict[str, int]) -> None:
@@ -90,6 +93,55 @@ def test_refusals_are_found_once(configurations: Configurations, work: dict[str,
         check(configurations, config, max_tokens=17)
     assert work == before
     assert str(again.value) == str(first.value)
+
+
+def long(number: int) -> str:
+    """Return a configuration of nearly a million characters that is refused."""
+    return json.dumps({"regex": f"({number}{'a' * 900_000}"})
+
+
+def test_long_refusals_do_not_take_the_place_of_other_verdicts(
+    configurations: Configurations, work: dict[str, int]
+) -> None:
+    check(configurations, '{"choice": ["a", "b"]}')
+    for number in range(10):
+        with pytest.raises(ConfigurationError, match="unterminated"):
+            check(configurations, long(number))
+    before = dict(work)
+    check(configurations, '{"choice": ["a", "b"]}')
+    for number in range(10):
+        with pytest.raises(ConfigurationError, match="unterminated"):
+            check(configurations, long(number))
+    assert work == before
+
+
+def test_refusals_do_not_push_out_what_is_allowed() -> None:
+    kept = Verdicts(limit=100_000)
+    allowed = [asked(params(f'{{"top_k": {number}}}')) for number in range(20)]
+    for what in allowed:
+        assert what is not None
+        kept.put(what, Verdict())
+    for number in range(2_000):
+        what = asked(params(f'{{"top_k": "{number}"}}'))
+        assert what is not None
+        kept.put(what, Verdict("top_k is a string"))
+        assert kept.nbytes <= 100_000
+        assert kept.get(what) == Verdict("top_k is a string")
+    assert [kept.get(what) for what in allowed if what is not None] == [Verdict()] * 20
+
+
+def test_verdicts_depend_on_all_that_the_processor_does() -> None:
+    kept = Verdicts()
+    texts = ["1", "1 1", "", "\ud800", "\\ud800", "é", "e\u0301"]
+    questions = [Asked(text, text, tokens) for text in texts for tokens in (None, 1, 11)]
+    for what in questions:
+        assert kept.get(what) is None
+        kept.put(what, Verdict(repr(what)))
+    for what in questions:
+        assert kept.get(what) == Verdict(repr(what))
+    unwritten = Asked({}, None, 1)
+    kept.put(unwritten, Verdict("refused"))
+    assert kept.get(unwritten) is None
 
 
 def test_a_mapping_is_not_refused_for_what_its_json_says(configurations: Configurations) -> None:
@@ -274,6 +326,7 @@ def test_an_engine_s_own_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert shared_by(vocabulary).cached_bytes == configurations_module.AUTOMATON_BYTES <= 2**26
     assert found.processors.limit <= 2**26
     assert found.verdicts.limit <= 2**26
+    assert found.verdicts._allowed.limit + found.verdicts._refused.limit == found.verdicts.limit
 
 
 def test_eos_ids_that_leave_out_one_of_the_engine_are_refused() -> None:

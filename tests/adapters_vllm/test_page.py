@@ -20,6 +20,7 @@ GRAMMARS = "docs/grammars.md"
 PRINTED = {
     "offline": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
     "server": "(yes|no)",
+    "check": "the constraint works",
     "refusal": r"400 config\['json_schema'\]: 'type' at #/properties/price is 'money'; allowed is one of .*",
     "json": r"\['age', 'name'\]",
     "tools": r"get_weather \['city', 'days'\]",
@@ -82,7 +83,10 @@ def test_the_example_of_the_page_on_scale(client: Any, tmp_path: Path) -> None:
 
 
 def test_the_commands_of_the_pages_are_understood() -> None:
-    from vllm.entrypoints.launchers.cli_args import make_arg_parser
+    try:
+        from vllm.entrypoints.common.cli_args import make_arg_parser
+    except ImportError:  # vLLM 0.32
+        from vllm.entrypoints.launchers.cli_args import make_arg_parser
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     parser = make_arg_parser(FlexibleArgumentParser())

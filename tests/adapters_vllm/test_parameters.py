@@ -23,8 +23,8 @@ BAD: tuple[tuple[Any, str], ...] = (
     ({"regex": {1, 2}}, r"config\['regex'\] is"),
     ("{", "not valid JSON: .* at line 1, column 2"),
     ("", "not valid JSON"),
-    ("[1]", "logitkit is a list; give an object"),
-    ("null", "logitkit is a NoneType; give an object"),
+    ("[1]", "logitkit is a list; give a JSON object"),
+    ("null", "logitkit is null; give a JSON object"),
     ("[" * 100_000, "JSON that cannot be read"),
     ('{"top_k": ' + "9" * 5000 + "}", "JSON that cannot be read"),
     (" " * (2**20 + 1), "allowed are up to"),
@@ -32,8 +32,8 @@ BAD: tuple[tuple[Any, str], ...] = (
     ({"stop_strings": ["x" * 1_000_000]}, "more than 50000 states"),
     ({"choice": ["ab" * 20_000]}, "takes more than 7000000 steps"),
     ({"chain": [{"regex": f"(a{{1,99}}b{{1,{n}}})*c"} for n in range(1, 64)]}, "takes more than 7000000 steps"),
-    (5, "logitkit is a int"),
-    (1.5, "logitkit is a float"),
+    (5, "logitkit is a number"),
+    (1.5, "logitkit is a number"),
     (["regex", "a"], "logitkit is a list"),
 )
 

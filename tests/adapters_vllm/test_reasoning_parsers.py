@@ -82,6 +82,22 @@ def test_they_read_what_tools_reads(name: str, answer: str) -> None:
     assert streamed(name, ids) == (reasoning, content)
 
 
+@pytest.mark.parametrize("name", PARSERS)
+def test_calls_without_reasoning_are_lost_to_the_parser_of_deepseek_r1(name: str) -> None:
+    """It takes all text for reasoning until `</think>`, so a turn needs `"reasoning": true`, as the page says."""
+    tools = lk.Tools([get_weather], "hermes", choice="required")
+    text = tools.write(CALLS[:1])
+    assert tools.constraint(vocabulary(tokenizer())).matches(text)
+    reasoning, content = reasoning_parser(name).extract_reasoning(text, request())
+    streaming = streamed(name, tokenizer().encode(text, add_special_tokens=False))
+    if name == "deepseek_r1":
+        assert (reasoning, content) == (text, None)
+        assert streaming == (text, "")
+    else:
+        assert calls_in(content) == [("get_weather", {"city": 'B"o\nnn', "days": 3})]
+        assert streaming == ("", text)
+
+
 def test_streams_need_the_marker_as_a_token() -> None:
     """They look for its id, so a spelled marker is lost; a format that names it as a token does not allow that."""
     head, tail = "<think>\nHm.", "\n\n" + TOOLS.write(CALLS[:1])

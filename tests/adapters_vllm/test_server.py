@@ -96,8 +96,8 @@ def test_many_requests_at_once(client: Any) -> None:
         ("[" * 1_000_000, "JSON that cannot be read"),
         (" " * 1_100_000, "allowed are up to"),
         ("{", "not valid JSON"),
-        ("[1]", "give an object"),
-        (5, "logitkit is a int"),
+        ("[1]", "give a JSON object"),
+        (5, "logitkit is a number"),
         (["a"], "logitkit is a list"),
         ('{"json_schema": {"properties": {"a/b": {"type": "strin"}}}}', "'type' at #/properties/a~1b is 'strin'"),
         (

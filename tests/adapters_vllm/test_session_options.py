@@ -198,7 +198,6 @@ def test_a_budget_that_is_too_small_names_the_least(llm: Any) -> None:
 
 def test_an_incomplete_output_says_why(llm: Any) -> None:
     from logitkit_adapters.vllm import generate_typed
-    from tests.adapters.demo import vocabulary
 
     with pytest.raises(
         IncompleteOutput, match=r"cut off at the token limit; give max_new_tokens=\d+ or more"
@@ -206,11 +205,21 @@ def test_an_incomplete_output_says_why(llm: Any) -> None:
         generate_typed(llm, None, PROMPT, re.compile("[a-z]{30}"), closing=False, max_new_tokens=4)
     assert caught.value.needed is not None
     assert caught.value.needed > caught.value.limit == 4
-    letters = lk.BanTokens([i for i, data in enumerate(vocabulary().tokens) if data and b"b" in data])
     with pytest.raises(
         IncompleteOutput,
-        match=r"</s>, is illegal for StructuralTag: .* expected 'b' at byte 1\. There, BanTokens bans \d+, Str",
+        match=r"</s>, is illegal for StructuralTag: .* expected '1' at byte \d+\. There, NoRepeatNGram bans \d+, Str",
     ):
+        generate_typed(llm, None, PROMPT, re.compile("1{10}"), max_new_tokens=20, processor=lk.NoRepeatNGram(2))
+
+
+def test_bans_that_leave_no_text_of_a_type_are_refused(llm: Any) -> None:
+    from vllm.exceptions import VLLMValidationError
+
+    from logitkit_adapters.vllm import generate_typed
+    from tests.adapters.demo import vocabulary
+
+    letters = lk.BanTokens([i for i, data in enumerate(vocabulary().tokens) if data and b"b" in data])
+    with pytest.raises(VLLMValidationError, match=r"spell no text .* forbidden by ban_tokens"):
         generate_typed(llm, None, PROMPT, re.compile("ab"), max_new_tokens=6, processor=letters)
 
 

@@ -34,6 +34,7 @@ def test_defaults() -> None:
     found = settings()
     assert (found.enabled, found.limits, found.characters) == (True, lk.Limits(), 2**20)
     assert (found.waiting, found.seconds) == (64, 60)
+    assert 1 <= found.processes <= 4
 
 
 def test_a_kind_keeps_its_own_limits_where_none_are_set() -> None:
@@ -65,6 +66,7 @@ def test_limits_are_the_operator_s(monkeypatch: pytest.MonkeyPatch) -> None:
         ("LOGITKIT_VLLM_MAX_WORK", "many"),
         ("LOGITKIT_VLLM_MAX_WORK", "1e6"),
         ("LOGITKIT_VLLM_MAX_CHARACTERS", "9" * 30),
+        ("LOGITKIT_VLLM_PROCESSES", "0"),
     ],
 )
 def test_a_wrong_value_names_its_variable(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,9 @@ from tests.adapters_vllm import engine, mixed
 
 ALONE = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
 
+PLAIN = engine.PROMPTS[0], {"max_tokens": 8, "temperature": 0.0}
+CONSTRAINED = engine.PROMPTS[0], {**PLAIN[1], "extra_args": {"logitkit": {"regex": "[0-9]{3}"}}}
+
 REQUESTS = [request for n, request in enumerate(mixed.requests(24, 40)) if not mixed.is_drawn(n)]
 
 
@@ -39,7 +42,8 @@ def starts(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "no tokenizer": {**named, "skip_tokenizer_init": True},
         "no tokenizer, found only": {"skip_tokenizer_init": True},
     }
-    task = {"starts": settings, "requests": REQUESTS}
+    alone = {"asynchronous, found only": [PLAIN, CONSTRAINED]}
+    task = {"starts": settings, "requests": REQUESTS, "alone": alone}
     return engine.run_script("tests.adapters_vllm.starts", task, folder / "out.json", ALONE)
 
 
@@ -56,13 +60,14 @@ def test_a_plugin_that_is_not_named_works(starts: Any) -> None:
     assert starts["synchronous, found only"] == starts["synchronous"]
 
 
-def test_asynchronous_scheduling_is_refused_to_a_plugin_that_is_not_named(starts: Any) -> None:
-    error = starts["asynchronous, found only"]["error"]
-    assert error.startswith(
-        "ConfigurationError: with asynchronous scheduling, vLLM's V1 model runner hides the newest token"
-    )
-    assert "--logits-processors logitkit_adapters.vllm:LogitsProcessor" in error
-    assert "--no-async-scheduling" in error
+def test_asynchronous_scheduling_refuses_requests_to_a_plugin_that_is_not_named(starts: Any) -> None:
+    found = starts["asynchronous, found only"]
+    assert found["scheduler"] == "AsyncScheduler"
+    plain, constrained = found["alone"]
+    assert plain["text"]
+    assert "V1 model runner hides the newest token" in constrained["error"]
+    assert "--logits-processors logitkit_adapters.vllm:LogitsProcessor" in constrained["error"]
+    assert "--no-async-scheduling" in constrained["error"]
 
 
 def test_a_tokenizer_without_bytes_is_refused(starts: Any) -> None:

@@ -26,6 +26,16 @@ def zero_sum(numbers: NDArray[np.uint64], seed: int = 0) -> NDArray[np.int64]:
     Source: Wagner, A Generalized Birthday Problem (2002).
     """
     random = np.random.default_rng(seed)
+    found = None
+    while found is None:
+        found = _tried(numbers, random)
+    assert found.any()
+    assert not (found.astype(np.uint64) * numbers).sum(dtype=np.uint64)
+    return found
+
+
+def _tried(numbers: NDArray[np.uint64], random: np.random.Generator) -> NDArray[np.int64] | None:
+    """Return a solution, or None if there is none with some random choices."""
     signs = random.integers(-1, 2, (LISTS, CHOICES, LENGTH))
     parts = numbers[:NUMBERS].reshape(LISTS, LENGTH)
     sums = [(signs[i].astype(np.uint64) * parts[i]).sum(axis=1, dtype=np.uint64) for i in range(LISTS)]
@@ -35,11 +45,10 @@ def zero_sum(numbers: NDArray[np.uint64], seed: int = 0) -> NDArray[np.int64]:
         pairs = range(0, len(sums), 2)
         joined = [_joined(sums[i], sums[i + 1], chosen[i], chosen[i + 1], bits) for i in pairs]
         sums, chosen = [one for one, _ in joined], [choices for _, choices in joined]
-    assert len(sums[0]), "there is no solution; try another seed"
+    if not len(sums[0]):
+        return None
     found = np.zeros(len(numbers), np.int64)
     found[:NUMBERS] = signs[np.arange(LISTS), chosen[0][0]].ravel()
-    assert found.any()
-    assert not (found.astype(np.uint64) * numbers).sum(dtype=np.uint64)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -178,22 +179,66 @@ CONTRAST = """selector => {
 }"""
 
 
-def test_search_finds_a_guide(browser: Chromium, address: str) -> None:
+# Queries that people type, and pages of which one must be among the first three.
+QUERIES: dict[str, list[str]] = {
+    "json mode": ["json-schema"],
+    "guided_json": ["json-schema"],
+    "response_format": ["json-schema", "vllm"],
+    "guided decoding": ["generate-typed", "json-schema", "patterns"],
+    "constrained decoding": ["generate-typed", "quick-start"],
+    "structured output": ["generate-typed", "quick-start"],
+    "structured outputs": ["generate-typed", "quick-start"],
+    "pydantic": ["generate-typed", "output-types"],
+    "function calling": ["tool-calling"],
+    "tool call": ["tool-calling"],
+    "regex": ["patterns"],
+    "guided_regex": ["patterns"],
+    "choice": ["patterns"],
+    "BNF": ["grammars"],
+    "GBNF": ["grammars"],
+    "EBNF": ["grammars"],
+    "stop sequences": ["stopping-and-streaming"],
+    "stop strings": ["stopping-and-streaming"],
+    "streaming": ["stopping-and-streaming"],
+    "classification": ["classification"],
+    "token healing": ["token-healing"],
+    "ollama": ["llama-cpp"],
+    "BERT": ["transformers"],
+    "repetition penalty": ["processors"],
+    "top_p": ["processors"],
+    "ban words": ["processors"],
+    "reasoning": ["reasoning-budgets"],
+    "beam search": ["sessions"],
+    "kv cache": ["sessions"],
+    "batch": ["different-constraints", "generate-typed"],
+    "vllm server": ["vllm"],
+    "outlines": ["migration"],
+    "custom logits processor": ["own-processors"],
+    "gpu": ["performance"],
+}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_search_finds_the_page_of_what_people_type(browser: Chromium, address: str, query: str) -> None:
     browser.resize(DESKTOP)
     browser.open(address)
-    found = browser.evaluate("""new Promise((done, fail) => {
-      const field = document.querySelector('input[name=query]');
-      field.focus();
-      field.value = 'tool call';
-      field.dispatchEvent(new KeyboardEvent('keyup', {bubbles: true}));
-      const began = Date.now();
-      const look = () => {
-        const links = [...document.querySelectorAll('.md-search-result__link')].map(link => link.pathname);
-        if (links.length) done(links);
-        else if (Date.now() - began > 15000) fail(new Error('nothing found'));
-        else setTimeout(look, 100);
-      };
-      look();
-    })""")
-    assert f"{FOLDER}/tool-calling/" in found[:5]
+    found = browser.evaluate(f"({SEARCH})({json.dumps(query)})")
+    first = list(dict.fromkeys(path.removeprefix(f"{FOLDER}/").strip("/") for path in found))[:3]
+    assert {*first} & {*QUERIES[query]}, first
     assert browser.complaints() == []
+
+
+SEARCH = """query => new Promise((done, fail) => {
+  const field = document.querySelector('input[name=query]');
+  field.focus();
+  field.value = query;
+  field.dispatchEvent(new KeyboardEvent('keyup', {bubbles: true}));
+  const began = Date.now();
+  const look = () => {
+    const links = [...document.querySelectorAll('.md-search-result__item > .md-search-result__link')];
+    if (links.length) done(links.map(link => link.pathname));
+    else if (Date.now() - began > 15000) fail(new Error('nothing found'));
+    else setTimeout(look, 100);
+  };
+  look();
+})"""

@@ -14,7 +14,21 @@ import torch
 
 from tests.campaigns.campaign import Campaign, Result, run
 
-NAMES = ("patterns", "schemas", "masks", "hooks", "sessions", "configurations", "chains", "grammars")
+NAMES = (
+    "patterns",
+    "javascript",
+    "schemas",
+    "types",
+    "masks",
+    "hooks",
+    "sessions",
+    "typed",
+    "configurations",
+    "chains",
+    "grammars",
+    "lexers",
+    "hostile",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -30,6 +30,9 @@ JUDGING_SECONDS = 2.0
 # Continuations for a beginning that cannot become a match, in addition to the rest of each text of the case.
 ENDINGS = ("", *ALPHABET, "aa", "ab", "a b", "00", "\n\n")
 
+# The first two bytes of each half of a surrogate pair, with which no character begins.
+HALVES = tuple(bytes([0xED, second]) for second in range(0xA0, 0xC0))
+
 
 @dataclass(frozen=True)
 class Case:
@@ -118,6 +121,7 @@ def _check_text(
     for character in ["", *text]:
         at += len(character.encode())
         beginning = spelled[:at].decode()
+        assert not any(dfa.run(spelled[:at] + half) != DEAD for half in HALVES), f"half of a pair after {beginning!r}"
         assert may_end[at] == judge.matches(beginning), f"may end after {beginning!r}"
         if may_go_on[at]:
             ending = _shortest_ending(dfa, dfa.run(spelled[:at]))

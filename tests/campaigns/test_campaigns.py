@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from importlib import import_module
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 
+from logitkit.compiler.bytes.sorting import examples
 from logitkit.runtime import Constraint
-from tests.campaigns import patterns
+from tests.automata.digest_attacks import MODULES
+from tests.campaigns import hostile, patterns
 from tests.campaigns.__main__ import main
+from tests.campaigns.campaign import Campaign, drawn
+from tests.campaigns.towers import towers
 
 
 def test_a_campaign_without_a_difference_counts_what_it_tried(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,12 +76,43 @@ def test_a_request_that_is_rewound_and_not_replayed_is_found(
     assert "differs from a replay of Request" in capsys.readouterr().out
 
 
+def test_a_digest_that_is_trusted_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for module in MODULES:
+        monkeypatch.setattr(module, "distinct_sets", lambda digest, kind, sets: examples(digest))
+    monkeypatch.setattr(hostile, "CAMPAIGN", Campaign("hostile", "", drawn(hostile.collisions(), 1, hostile.check)))
+    assert main(["hostile", "--minutes", "0", "--seed", "5"]) == 1
+    assert "are legal, not" in capsys.readouterr().out
+
+
+def test_a_tower_that_takes_long_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(hostile, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(hostile, "CAMPAIGN", Campaign("hostile", "", drawn(towers(), 1, hostile.check)))
+    assert main(["hostile", "--minutes", "0", "--seed", "5"]) == 1
+    assert " took 0." in capsys.readouterr().out
+
+
 def test_a_row_that_is_left_nothing_is_found(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(import_module("logitkit.composition.chain"), "end_rows", lambda logits, eos_ids: logits)
+    monkeypatch.setattr(import_module("logitkit.composition.chain"), "end_rows", lambda logits, eos_ids: (logits, None))
     assert main(["chains", "--minutes", "0.5", "--seed", "7"]) == 1
     assert "a row is left without a legal token" in capsys.readouterr().out
+
+
+def test_an_end_that_a_constraint_does_not_allow_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("logitkit_adapters.sessions.end_of_row.refused_ends", lambda *_: torch.tensor([False]))
+    assert main(["typed", "--minutes", "0.5", "--seed", "7"]) == 1
+    assert "is not valid" in capsys.readouterr().out
+
+
+def test_broken_logits_that_go_unnoticed_are_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("logitkit.runtime.logit_arrays.is_broken", lambda row, never: False)
+    assert main(["typed", "--minutes", "0.5", "--seed", "7"]) == 1
+    assert re.search("a model with .* writes|broken logits are processed", capsys.readouterr().out)
 
 
 def test_an_error_that_is_not_ours_is_found(

@@ -38,9 +38,11 @@ def test_a_processor_comes_back_from_its_json_form(row: Row) -> None:
     SCHEMA.validate(config)
     back = lk.from_config(config, vocabulary())
     assert lk.to_config(back) == config
+    # The parts of an intersection are written as those of a chain, which intersects them.
+    written = lk.chain(row.processor) if isinstance(row.processor, lk.Intersection) else row.processor
     for seed in range(3):
         drawn = batch(row, seed)
-        assert same_result(run(back, drawn), run(row.processor, drawn))
+        assert same_result(run(back, drawn), run(written, drawn))
 
 
 def test_every_kind_is_in_the_registry() -> None:

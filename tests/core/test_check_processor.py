@@ -93,6 +93,12 @@ class MakesNan(NoDoubles):
         return state, logits - logits
 
 
+class ForcesByInfinity(NoDoubles):
+    def process_logits(self, state: Any, logits: Tensor, context: lk.Context) -> Any:
+        logits[:, 0] = torch.inf
+        return state, logits
+
+
 class WidensLogits(NoDoubles):
     def process_logits(self, state: Any, logits: Tensor, context: lk.Context) -> Any:
         return state, logits.double()
@@ -158,7 +164,8 @@ LAWS: dict[Callable[[], Any], str] = {
     WantsColumns: r"\"tokens may be \[B\] or \[B, T\]\"|IndexError",
     SeesTheLastColumnOnly: '"tokens may be|"-1 is not a token',
     TakesMissingTokens: '"-1 is not a token": before and after tokens that are all -1, of shape',
-    MakesNan: '"no NaN is returned": after 0 tokens logit',
+    MakesNan: r'"no NaN or \+inf is returned": after 0 tokens logit \d+ of row \d is NaN',
+    ForcesByInfinity: r'"no NaN or \+inf is returned": after 0 tokens logit 0 of row \d is \+inf',
     WidensLogits: "returned logits of shape .*torch.float64; it was given",
     LooksAtOtherRows: '"rows are independent": with rows picked',
     Draws: '"a replay gives the same result": in a run and in the same run again, after 0 tokens',

@@ -1,4 +1,4 @@
-"""An engine's logits through a processor: NaN counts as -inf, and no row is left without a token."""
+"""An engine's logits through a processor: broken ones are an error, and no row is left without a token."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.batching import BatchedRequests, NewRequest
 from logitkit.composition import EngineLogits
-from logitkit.errors import ConfigurationError, ProcessorError
+from logitkit.composition.conflicts import eos_ids_of
+from logitkit.errors import BrokenLogits, ConfigurationError, ProcessorError
 from logitkit.protocol.declared import is_foreign
+from tests.fake_cuda import fake_cuda
 from tests.registry import EOS, PAD, ROWS, Row, vocabulary
 
-NEVER, NAN = float("-inf"), float("nan")
+NEVER, INF, NAN = float("-inf"), float("inf"), float("nan")
 WIDTH = 72
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)
 on_both_paths = pytest.mark.parametrize("by_tensors", [False, True], ids=["host", "tensors"])
@@ -29,29 +31,99 @@ def run(processor: Any, logits: Tensor, by_tensors: bool, *eos_ids: int) -> Tens
         return EngineLogits(processor)(state, logits.clone(), context, eos_ids)
 
 
-@every_row
-@on_both_paths
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_nan_counts_as_never(row: Row, by_tensors: bool, dtype: torch.dtype) -> None:
+BREAKS: dict[str, tuple[Any, float]] = {
+    "one NaN": (40, NAN),
+    "a NaN in place of EOS": (EOS, NAN),
+    "one +inf": (41, INF),
+    "all NaN": (slice(None), NAN),
+    "all +inf": (slice(None), INF),
+    "all -inf": (slice(None), NEVER),
+}
+
+
+def logits_of(dtype: torch.dtype) -> Tensor:
+    """Return six rows: the engine has banned some tokens of two of them, and all but one of another."""
     rng = torch.Generator().manual_seed(3)
     logits = torch.randn(6, WIDTH, generator=rng).to(dtype)
-    holes = torch.rand(6, WIDTH, generator=rng) < torch.tensor([0.0, 0.05, 0.5, 0.95, 1.0, 1.0])[:, None]
-    holes[5, 40] = False
-    found = run(row.processor, torch.where(holes, NAN, logits), by_tensors, EOS)
-    wanted = run(row.processor, torch.where(holes, NEVER, logits), by_tensors, EOS)
-    assert not found.isnan().any()
-    rows = [0, 1, 2, 3, 5]
-    assert torch.equal(found[rows], wanted[rows])
-    if not by_tensors:
-        # Nothing is left. On a device nobody looks, where a processor alone leaves something where there was something.
-        left = (found[4] > NEVER).nonzero()[:, 0].tolist()
-        assert left == _forced(row) or (EOS in left and found[4].amax() == 0)
+    banned = torch.rand(6, WIDTH, generator=rng) < torch.tensor([0.0, 0.5, 0.0, 0.0, 0.9, 1.0])[:, None]
+    banned[5, 40] = False
+    return torch.where(banned, NEVER, logits)
 
 
-def _forced(row: Row) -> list[int]:
-    """Return what a processor forces, whatever the logits are."""
-    processor = row.processor
-    return list(processor.ids[:1]) if isinstance(processor, lk.ForcedTokens) else []  # type: ignore[arg-type]
+@every_row
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_broken_logits_are_an_error_that_names_row_and_step(row: Row, dtype: torch.dtype) -> None:
+    for column, value in BREAKS.values():
+        logits = logits_of(dtype)
+        logits[3, column] = value
+        with pytest.raises(
+            BrokenLogits, match=r"broken logits for row 3 at step 0: (\d+ of 72 are|all 72 are)"
+        ) as caught:
+            run(row.processor, logits, False, EOS)
+        assert (caught.value.row, caught.value.step) == (3, 0)
+    assert not run(row.processor, logits_of(dtype), False, EOS).isnan().any()
+
+
+@every_row
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_on_a_device_a_broken_row_has_only_eos_and_a_flag(row: Row, dtype: torch.dtype) -> None:
+    context = lk.Context.of([[5, 6]] * 6, WIDTH)
+    state = row.processor.init_state(context)
+    process = EngineLogits(row.processor)
+    with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
+        wanted = process(state, logits_of(dtype), context, [EOS])
+        assert process.broken is not None
+        assert not process.broken.any()
+        process.raise_broken()
+        for column, value in BREAKS.values():
+            logits = logits_of(dtype)
+            logits[3, column] = value
+            found = process(state, logits, context, [EOS])
+            others = [0, 1, 2, 4, 5]
+            assert torch.equal(found[others], wanted[others])
+            ends = sorted(eos_ids_of(row.processor) or [EOS])
+            assert (found[3] > NEVER).nonzero()[:, 0].tolist() == ends
+            assert found[3, ends].tolist() == [0] * len(ends)
+            assert process.broken is not None
+            assert process.broken.tolist() == [False, False, False, True, False, False]
+            with pytest.raises(BrokenLogits, match="broken logits for row 3 at step 0: a logit is NaN or"):
+                process.raise_broken()
+            process.raise_broken()
+
+
+def test_on_a_device_without_eos_the_host_waits_for_the_flag() -> None:
+    with pytest.raises(BrokenLogits, match="for row 1 at step 0"):
+        run(lk.Temperature(2.0), torch.tensor([[1.0, 2.0], [1.0, NAN]]), True)
+    assert run(lk.Temperature(2.0), torch.tensor([[1.0, 2.0], [1.0, NEVER]]), True).tolist() == [[0.5, 1], [0.5, NEVER]]
+
+
+@on_both_paths
+def test_after_its_end_the_logits_of_a_row_do_not_matter(by_tensors: bool) -> None:
+    finished, dead = lk.Regex("0?", vocabulary()), lk.Regex("0", vocabulary())
+    for processor in (finished, dead, lk.chain(lk.Temperature(2.0), finished), lk.chain(lk.Temperature(2.0), dead)):
+        context = lk.Context.of([[5, 6]] * 2, WIDTH)
+        state = processor.advance(processor.init_state(context), torch.tensor([[-1], [EOS]]))  # type: ignore[arg-type]
+        logits = torch.stack([torch.zeros(WIDTH), torch.full((WIDTH,), NAN)])
+        process = EngineLogits(processor)
+        with mock.patch.object(torch.compiler, "is_compiling", return_value=by_tensors):
+            found = process(state, logits, context)
+        process.raise_broken()
+        assert EOS in (found[1] > NEVER).nonzero()[:, 0].tolist()
+        assert not found.isnan().any()
+
+
+@on_both_paths
+def test_a_function_that_returns_infinity(by_tensors: bool) -> None:
+    def certain(logits: Tensor, context: lk.Context) -> Tensor:
+        return torch.where(torch.arange(logits.shape[1]) == 4, INF, logits)
+
+    own, regex = lk.Stateless(certain), lk.Regex("[0-9]", vocabulary())
+    for processor in (own, lk.chain(own, lk.Temperature(2.0)), lk.chain(regex, own)):
+        if by_tensors:
+            assert (run(processor, torch.zeros(1, WIDTH), True, EOS) > NEVER).nonzero().tolist() == [[0, EOS]]
+            continue
+        with pytest.raises(ProcessorError, match=r"after Stateless the logit of token 4 in row 0 is \+inf; to force a"):
+            run(processor, torch.zeros(1, WIDTH), False, EOS)
 
 
 @every_row
@@ -136,13 +208,42 @@ def test_a_chain_looks_at_rows_only_where_one_may_be_left_nothing() -> None:
 
 
 @pytest.mark.parametrize("compiling", [False, True])
-def test_a_row_of_a_batch_of_requests_ends_too(compiling: bool) -> None:
+@pytest.mark.parametrize("break_", BREAKS)
+def test_a_row_of_a_batch_of_requests_ends_too(compiling: bool, break_: str, caplog: pytest.LogCaptureFixture) -> None:
     both = lk.chain(lk.AllowTokens([3, 4, EOS]), lk.MinNewTokens(2, [EOS]), lk.Temperature(2.0))
-    batch = BatchedRequests("cpu")
-    batch.arrange([NewRequest(both, prompt=[5]), None, NewRequest(lk.Regex("0", vocabulary()), prompt=[])])
+    rows = [
+        NewRequest(both, prompt=[5]),
+        None,
+        NewRequest(lk.Regex("0", vocabulary()), prompt=[]),
+        NewRequest(both, [5]),
+    ]
+    batch = BatchedRequests("cpu", eos_ids=[EOS])
+    batch.arrange(rows)
+    logits = torch.zeros(4, WIDTH)
+    column, value = BREAKS[break_]
+    logits[:3, column] = value
     with mock.patch.object(torch.compiler, "is_compiling", return_value=compiling):
-        found = batch.process_logits(torch.full((3, WIDTH), NAN))
-    assert (found > NEVER).nonzero().tolist() == [[0, EOS], [2, EOS]]
-    assert not found[[0, 2]].isnan().any()
+        found = batch.process_logits(logits.clone())
+    assert (found[[0, 2]] > NEVER).nonzero().tolist() == [[0, EOS], [1, EOS]]
+    assert (found[3] > NEVER).nonzero().tolist() == [[3], [4]]
+    assert batch.broken is not None
+    assert batch.broken.tolist() == [True, False, True, False]
+    if not compiling:
+        said = [record.getMessage() for record in caplog.records]
+        assert ["broken logits for row 0: " in said[0], "broken logits for row 2: " in said[1]] == [True, True]
     # A row that asks for nothing is left as it is.
-    assert found[1].isnan().all()
+    assert torch.equal(found[1].nan_to_num(), logits[1].nan_to_num())
+    assert torch.equal(found[1].isnan(), logits[1].isnan())
+    unknown = BatchedRequests("cpu")
+    unknown.arrange(rows)
+    with pytest.raises(BrokenLogits, match="for row 0"):
+        unknown.process_logits(logits)
+
+
+def test_nothing_is_read_of_a_batch_on_a_device() -> None:
+    with fake_cuda() as device:
+        batch = BatchedRequests(device, eos_ids=[EOS])
+        batch.arrange([NewRequest(lk.TopK(3), prompt=[5], max_length=8), None])
+        found = batch.process_logits(torch.zeros(2, WIDTH, device=device))
+        assert batch.broken is not None
+        assert {found.device.type, batch.broken.device.type} == {"cuda"}

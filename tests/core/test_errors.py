@@ -15,9 +15,11 @@ from logitkit.errors import (
     GrammarError,
     IncompleteOutput,
     LogitkitError,
+    OutputError,
     PatternSyntaxError,
     UnsupportedSchema,
 )
+from logitkit.languages.free_text import TooFewTokens
 
 SURROGATE = "\ud800"
 MOST = 2200
@@ -38,6 +40,12 @@ def _made(kind: type[LogitkitError], text: str) -> list[LogitkitError]:
         return [kind(text), kind(text, f"#/{text}"), kind(text, f"#/{text}", text)]
     if issubclass(kind, IncompleteOutput):
         return [kind(text, 3), kind(text, 3, 5, text)]
+    if issubclass(kind, OutputError):
+        listed = kind(text, text)
+        listed.outputs = (text, text)
+        return [kind(text), listed]
+    if issubclass(kind, TooFewTokens):
+        return [kind(text, 5, 3)]
     return [kind(text), kind(text, text), kind(text.encode("utf-8", "surrogatepass"))]
 
 

@@ -202,9 +202,9 @@ def test_nothing_changes_where_a_processor_fails() -> None:
     resolve(tracker, [0, 0])
     with pytest.raises(VocabularyError):
         resolve(tracker, [0, 0, 3])
-    assert tracker.state.history.length.tolist() == [2]
+    assert tracker.state.occurred.number.tolist() == [1]
     state, context = resolve(tracker, [0, 0, 2])
-    assert sorted(state.history.tokens[0, :3].tolist()) == [0, 0, 2]
+    assert state.occurred.ids[0, :2].tolist() == [0, 2]
     assert context.lengths.tolist() == [3]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import safetensors.torch
@@ -16,7 +16,9 @@ import logitkit as lk
 from logitkit.errors import ConfigurationError, StaleAutomaton, StateFileError
 from logitkit.runtime import ConstraintState
 from tests.core.misbehaving import Counter
-from tests.core.state_files import BOTH, PENALTY, TWO, VOCABULARY, context, refuse, some_state
+from tests.core.state_files import BOTH, PENALTY, TWO, VOCABULARY, context, refuse, rewrite, some_state
+
+SAVED_BY_0_2 = Path(__file__).parent / "saved_by_0_2"
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def test_a_state_is_what_it_was(saved: Path) -> None:
     state, loaded = some_state(BOTH), lk.load_state(str(saved), BOTH)
     assert isinstance(loaded[1], ConstraintState)
     assert type(loaded[0]) is type(state[0])
-    assert loaded[0].history.tokens.equal(state[0].history.tokens)
+    assert loaded[0].occurred.ids.equal(state[0].occurred.ids)
     assert loaded[1].at.state.equal(state[1].at.state)
     logits = BOTH.process_logits(loaded, torch.ones(2, 4), context())[1]
     assert logits.equal(BOTH.process_logits(state, torch.ones(2, 4), context())[1])
@@ -44,10 +46,11 @@ def test_other_tools_can_read_the_file(saved: Path) -> None:
     tensors = safetensors.torch.load_file(saved)
     assert sorted(tensors) == [
         *("state.0.history.grows", "state.0.history.length", "state.0.history.tokens", "state.0.history.window"),
+        *(f"state.0.occurred.{name}" for name in ("counted", "counts", "grows", "ids", "number")),
         "state.0.penalty",
         *("state.1.at.generation", "state.1.at.slot", "state.1.at.state", "state.1.left", "state.1.stack"),
     ]
-    assert tensors["state.0.history.length"].tolist() == [2, 2]
+    assert tensors["state.0.occurred.number"].tolist() == [2, 2]
 
 
 def test_saving_replaces_the_file_and_leaves_nothing_behind(saved: Path) -> None:
@@ -162,7 +165,9 @@ def test_a_state_that_outlived_its_automaton_cannot_be_saved(path: Path) -> None
 
 
 def test_a_state_of_another_processor_cannot_be_saved(path: Path) -> None:
-    with pytest.raises(StateFileError, match=r"not one of Regex: state is RepetitionState\(history, penalty\)"):
+    with pytest.raises(
+        StateFileError, match=r"not one of Regex: state is RepetitionState\(history, occurred, penalty\)"
+    ):
         lk.save_state(path, some_state(PENALTY), TWO)
     state = some_state(PENALTY)
     with pytest.raises(StateFileError, match=r"state.penalty is float32 of 1 dim.*but should be float64 of 1 dim.*"):
@@ -171,3 +176,54 @@ def test_a_state_of_another_processor_cannot_be_saved(path: Path) -> None:
         lk.save_state(path, state._replace(penalty=state.penalty[:1]), PENALTY)
     with pytest.raises(ConfigurationError, match="give the processor"):
         lk.save_state(path, state, lk.RepetitionPenalty)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other"),
+    [
+        ("repetition", lk.RepetitionPenalty(1.5), lk.RepetitionPenalty(2.0, window=2)),
+        ("frequency", lk.FrequencyPenalty(0.5), lk.FrequencyPenalty(0.25, window=3, include_prompt=True)),
+        ("presence", lk.PresencePenalty(0.5, include_prompt=True), lk.PresencePenalty(1.5, window=1)),
+    ],
+)
+def test_a_state_of_version_0_2_is_what_it_was(name: str, one: Any, other: Any) -> None:
+    """Version 0.2 kept all tokens. Two rows of each configuration had the prompts and outputs below."""
+    prompts, outputs = [[5, 2, 5], [7]], torch.tensor([[9, 5, 9, -1], [1, -1, 2, 1]])
+    contexts = [lk.Context.of(prompts, vocabulary_size=600)] * 2
+    states = [p.advance(p.init_state(c), outputs) for p, c in zip((one, other), contexts, strict=True)]
+    wanted, loaded = lk.concatenate(states), lk.load_state(SAVED_BY_0_2 / f"{name}.safetensors", one)
+    for tokens in (None, torch.tensor([8, 2, 9, 7]), torch.tensor([[1, 1], [3, -1], [2, 5], [1, 2]])):
+        if tokens is not None:
+            wanted, loaded = one.advance(wanted, tokens), one.advance(loaded, tokens)
+        results = [
+            one.process_logits(state, torch.ones(4, 600), lk.concatenate_context(contexts))[1]
+            for state in (wanted, loaded)
+        ]
+        assert torch.equal(*results)
+        assert not torch.equal(results[0], torch.ones(4, 600))
+
+
+def test_a_chain_of_version_0_2_is_what_it_was() -> None:
+    chain = lk.chain(PENALTY, lk.Regex("[abc]{9}", VOCABULARY))
+    state, context = chain.init_state(lk.Context.of([[2]], 4)), lk.Context.of([[2]], 4)
+    state, loaded = (
+        chain.advance(state, torch.tensor([[0, 1]])),
+        lk.load_state(SAVED_BY_0_2 / "chain.safetensors", chain),
+    )
+    results = [chain.process_logits(s, torch.ones(1, 4), context)[1] for s in (state, loaded)]
+    assert torch.equal(*results)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({"state.history.length": torch.tensor([3, 99, 2, 2])}, "its history is corrupt: a row has more or fewer"),
+        ({"state.history.length": torch.zeros(4)}, "the tensors of its history have other dtypes"),
+        ({"state.history.more": torch.zeros(4)}, "which no version of it had"),
+        ({"state.history.window": torch.ones(3, dtype=torch.int64)}, "different numbers of rows"),
+    ],
+)
+def test_a_corrupt_state_of_version_0_2_is_refused(path: Path, tensors: dict[str, Tensor], message: str) -> None:
+    path.write_bytes((SAVED_BY_0_2 / "repetition.safetensors").read_bytes())
+    rewrite(path, tensors=tensors)
+    refuse(path, lk.RepetitionPenalty(1.5), message)

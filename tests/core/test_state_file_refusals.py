@@ -15,9 +15,14 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
+from logitkit.penalties.token_counts import EMPTY
 from logitkit.saving.state_format import decode, encode
 from tests.core.misbehaving import Counter
 from tests.core.state_files import BOTH, PENALTY, TWO, VOCABULARY, refuse, rewrite, some_state
+
+
+def ids_of(rows: list[list[int]]) -> Tensor:
+    return torch.tensor(rows, dtype=torch.int32)
 
 
 @pytest.fixture
@@ -104,7 +109,7 @@ def test_another_version_is_refused(saved: Path, version: str, message: str) -> 
 
 def test_the_digest_covers_what_is_said_and_what_is_held(saved: Path) -> None:
     contents = decode(saved.read_bytes())
-    length = contents.tensors["state.0.history.length"]
+    length = contents.tensors["state.0.occurred.number"]
     other = encode(contents).replace(contents.notes["state.1.at"][0][:4].encode(), b"0000")
     saved.write_bytes(other)
     refuse(saved, BOTH, "digest")
@@ -149,21 +154,41 @@ def test_a_description_made_by_hand_is_checked(saved: Path, changes: dict[str, A
         ("1.at.more", torch.tensor([2, 2]), "state.1.at.more is int64 of 1 dimensions, but should be absent"),
         ("0.penalty", torch.tensor([1.0, -1.0]).double(), "state.0 is corrupt: penalty is not"),
         ("0.penalty", torch.tensor([1.0, torch.nan]).double(), "penalty is not a number from 0.0001 to 10000"),
-        ("0.history.length", torch.tensor([2, 600]), "state.0.history is corrupt: a row has more or fewer tokens"),
-        ("0.history.length", torch.tensor([2, -1]), "a length is below 0"),
-        ("0.history.window", torch.tensor([0, 2]), "a window below 1"),
-        ("0.history.window", torch.tensor([1, 2]), "a row has more or fewer tokens than its length and window say"),
-        ("0.history.tokens", torch.full((2, 8), -2, dtype=torch.int32), "a token id is below -1"),
         (
-            "0.history.tokens",
-            torch.full((2, 1), 1, dtype=torch.int32),
-            "a row has more or fewer tokens than its length and window say",
+            "0.occurred.number",
+            torch.tensor([2, 600]),
+            "state.0.occurred is corrupt: a row has fewer than 0 ids, or more",
         ),
+        ("0.occurred.number", torch.tensor([2, -1]), "a row has fewer than 0 ids"),
+        ("0.occurred.number", torch.tensor([2, 1]), "a row has more or fewer ids than it says"),
+        ("0.occurred.counted", torch.tensor([True, False]), "or more than it has room for"),
+        ("0.occurred.ids", ids_of([[0, 2, -3], [0, 2, EMPTY]]), "a row has more or fewer ids than it says"),
+        ("0.occurred.ids", ids_of([[2, 0, EMPTY], [0, 2, EMPTY]]), "the ids of a row do not ascend"),
+        ("0.occurred.ids", ids_of([[2, 2, EMPTY], [0, 2, EMPTY]]), "the ids of a row do not ascend"),
+        ("0.occurred.counts", ids_of([[1, 1], [1, 1]]), "a row has more or fewer counts than ids"),
     ],
 )
 def test_values_that_could_do_harm_are_refused(saved: Path, name: str, value: Tensor, message: str) -> None:
     rewrite(saved, tensors={f"state.{name}": value})
     refuse(saved, BOTH, message)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("length", torch.tensor([2, 600]), "state.history is corrupt: a row has more or fewer tokens"),
+        ("length", torch.tensor([2, -1]), "a length is below 0"),
+        ("window", torch.tensor([0, 2]), "a window below 1"),
+        ("window", torch.tensor([1, 2]), "a row has more or fewer tokens than its length and window say"),
+        ("tokens", torch.full((2, 8), -2, dtype=torch.int32), "a token id is below -1"),
+        ("tokens", ids_of([[1], [1]]), "a row has more or fewer tokens than its length and window say"),
+    ],
+)
+def test_histories_that_could_do_harm_are_refused(path: Path, name: str, value: Tensor, message: str) -> None:
+    penalty = lk.RepetitionPenalty(1.5, window=8)
+    lk.save_state(path, some_state(penalty), penalty)
+    rewrite(path, tensors={f"state.history.{name}": value})
+    refuse(path, penalty, message)
 
 
 @dataclass(frozen=True)

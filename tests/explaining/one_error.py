@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, NamedTuple
 
 from logitkit.json_schema.document import load
-from logitkit.json_schema.pointer import below
+from logitkit.json_schema.pointer import below, plain, step
 from logitkit.json_schema.references import Place, References
 from tests.json_schema.canonical import canonical
 from tests.json_schema.judge import exact, judge
@@ -36,7 +37,7 @@ def only_error(schema: Any, value: Any) -> OneError | None:
     except AssertionError:  # the value is not written in one order only
         return None
     pointer = _location(load(schema), validator.schema, [*errors[0].absolute_schema_path])
-    return OneError(text, pointer, below("", *errors[0].absolute_path))
+    return OneError(text, pointer, reduce(step, errors[0].absolute_path, ""))
 
 
 def legal_beginning(dfa: Any, text: bytes) -> bytes:
@@ -54,12 +55,12 @@ def _location(schema: Any, judged: Any, path: list[str | int]) -> str:
     """
     references, others = References.of(schema), References.of(judged)
     place, other = references.root, others.root
-    for step in path:
-        while isinstance(other.value, dict) and "$ref" in other.value and step not in other.value:
+    for key in path:
+        while isinstance(other.value, dict) and "$ref" in other.value and key not in other.value:
             place = references.target(place.value["$ref"], place)
             other = others.target(other.value["$ref"], other)
-        name = list(place.value)[list(other.value).index(step)] if isinstance(other.value, dict) else step
-        inside, other_inside = place.value[name], other.value[step]
+        name = list(place.value)[list(other.value).index(key)] if isinstance(other.value, dict) else key
+        inside, other_inside = place.value[name], other.value[key]
         place = Place(inside, below(place.pointer, name), references.base_of(inside, place.base))
         other = Place(other_inside, "#", others.base_of(other_inside, other.base))
-    return place.pointer[1:]
+    return plain(place.pointer)

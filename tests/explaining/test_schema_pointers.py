@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -30,6 +31,16 @@ def agrees(schema: Any, value: Any, whole: bool = True) -> bool | None:
     rest = error.text[len(written) :]
     found = schema_sources(load(schema), written, rest if whole else rest[:1])[0]
     return (found.pointer, found.path) == (error.pointer, error.path)
+
+
+@pytest.mark.parametrize("name", ["a/b~", "50%", "%41", "100%25\n", "é\u2028", "a b"])
+def test_names_in_pointers_are_those_of_the_schema(name: str) -> None:
+    schema = {"properties": {name: {"additionalProperties": {"maximum": 9}}}}
+    text = json.dumps({name: {name: 10}}, ensure_ascii=False, separators=(",", ":")).encode()
+    source = schema_sources(load(schema), text[:-3], text[-3:])[0]
+    written = name.replace("~", "~0").replace("/", "~1")
+    assert source.pointer == f"/properties/{written}/additionalProperties/maximum"
+    assert source.path == f"/{written}/{written}"
 
 
 @pytest.mark.parametrize("case", CASES[::3], ids=str)

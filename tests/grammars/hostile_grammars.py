@@ -124,6 +124,10 @@ HOSTILE: dict[str, Hostile] = {
     "doubled rules": Hostile(
         "root ::= r0\n" + "\n".join(f"r{i} ::= r{i + 1} r{i + 1}" for i in range(60)) + '\nr60 ::= "c"'
     ),
+    # The number of frames that may lie on each other grows with the square of the levels.
+    "doubled rules of an optional letter": Hostile(
+        "root ::= r0\n" + "\n".join(f"r{i} ::= r{i + 1} r{i + 1}" for i in range(75)) + '\nr75 ::= "a"?'
+    ),
     "a tower of 500 operators": Hostile(
         "root ::= r0\n"
         + "\n".join(f'r{i} ::= r{i + 1} ("o{i} " r{i + 1})*' for i in range(500))
@@ -181,6 +185,19 @@ HOSTILE: dict[str, Hostile] = {
         + "\n"
         + "\n".join(f"N{i}: /[a-z]*{w}[a-z]*/" for i, w in enumerate(words(500)))
     ),
+    "300 names that begin alike": lark(
+        "start: item+\nitem: "
+        + " | ".join(f"N{i}" for i in range(300))
+        + "\n"
+        + "\n".join(f"N{i}: /[a-{chr(97 + i % 26)}]{{1,{i % 20 + 1}}}x?{w[:3]}/" for i, w in enumerate(words(300)))
+    ),
+    "100 names that go on in many ways": lark(
+        "start: item+\nitem: "
+        + " | ".join(f"N{i}" for i in range(100))
+        + "\n"
+        + "\n".join(f"N{i}: /({w[:2]}|{w[:3]}|{w[:4]}){{0,{i % 9 + 1}}}/" for i, w in enumerate(words(100)))
+    ),
+    "60 long strings": lark("start: (" + " | ".join(f'"{"a" * 16_000}{w}"' for w in words(60)) + ")*"),
     "500 names that ignore": lark(
         "start: N0+\nN0: /[a-z]+/\n" + "\n".join(f"%ignore /#{w}[^\\n]*\\n/" for w in words(500))
     ),

@@ -34,6 +34,11 @@ class OwnGrammar:
         return self.name
 
     @property
+    def lexer(self) -> Literal["longest"] | None:
+        """How its terminals split a text: some are not in the order that Lark's lexers need."""
+        return "longest" if self.syntax == "lark" else None
+
+    @property
     def texts(self) -> list[tuple[str, bool]]:
         """Every text, and whether it is valid."""
         return [(text, True) for text in self.valid] + [(text, False) for text in self.invalid]

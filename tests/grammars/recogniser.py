@@ -37,8 +37,8 @@ class _RecogniserChart:
                 return {at}
             case Characters(charset):
                 return {at + 1} if at < len(self.text) and ord(self.text[at]) in charset else set()
-            case Look(Characters(charset), False, True):
-                return {at} if at == len(self.text) or ord(self.text[at]) not in charset else set()
+            case Look(node, False, True):
+                return set() if self.ends(node, at) else {at}
             case Concat(parts):
                 ends = {at}
                 for part in parts:

@@ -103,6 +103,12 @@ def test_escapes_of_xgrammar(escape: str, text: str) -> None:
     assert matches(read_gbnf(f'root ::= "{escape}"'), text)
 
 
+def test_escaped_braces_are_braces() -> None:
+    grammar = read_gbnf(r'root ::= "\{" [^\{\}]+ "\}" [\{\}]')
+    braces = [text for text in ("{a}}", "{a}{", "{a}a", "{{}}", "{a}\\", "\\{a}}") if matches(grammar, text)]
+    assert braces == ["{a}}", "{a}{"]
+
+
 def test_another_start_and_unused_rules() -> None:
     grammar = read_gbnf('root ::= "a"\nitem ::= "b"\nc ::= c2\nc2 ::= "c"', start="item")
     assert grammar.rules[grammar.start].name == "item"

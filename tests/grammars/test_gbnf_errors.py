@@ -7,6 +7,7 @@ from typing import Literal
 import pytest
 
 from logitkit.errors import ConfigurationError, GrammarError
+from logitkit.grammars.dialects import ATTRIBUTES
 from logitkit.grammars.gbnf import read_gbnf
 from logitkit.grammars.read import read_grammar
 from logitkit.limits import DEFAULT_LIMITS
@@ -52,7 +53,7 @@ MISTAKES = [
         'root ::= "\\q"',
         1,
         11,
-        'the escape \\q does not exist; allowed are \\n \\r \\t \\\\ \\" \\[ \\] \\- \\xHH \\uHHHH and \\UHHHHHHHH',
+        'the escape \\q does not exist; allowed are \\n \\r \\t \\\\ \\" \\[ \\] \\{ \\} \\- \\xHH \\uHHHH and \\UHHHHHHHH',
     ),
     ("root ::= [\\d]", 1, 11, "GBNF does not know \\d; write the class [0-9]"),
     ('root ::= "\\x4"', 1, 11, "\\x takes 2 hexadecimal digits, and '4' follows"),
@@ -128,8 +129,31 @@ MISTAKES = [
         'root ::= TagDispatch(("a", b))',
         1,
         10,
-        "macros of XGrammar such as TagDispatch(...) are not supported; use a structural tag",
+        "XGrammar's macro TagDispatch(...) is not supported; use a structural tag",
     ),
+    (
+        'root ::= "ID-" Regex("[0-9]{5}")',
+        1,
+        16,
+        (
+            "XGrammar's macro Regex(...) is not supported; "
+            "write it with classes and repetitions, as in [a-z]+, or as /.../ in Lark's syntax"
+        ),
+    ),
+    (
+        'root ::= Substring ("abc", "de")',
+        1,
+        10,
+        "XGrammar's macro Substring(...) is not supported; write its texts as options",
+    ),
+    ('root ::= r\nr[lazy] ::= "a"', 2, 2, ATTRIBUTES),
+    (
+        'root ::= r |\nr[max_tokens=5]::= "a"',
+        2,
+        1,
+        "nothing stands before the definition of 'r'; for the empty text write \"\"",
+    ),
+    ('root[lazy] ::= "a"', 1, 5, ATTRIBUTES),
     (
         "root ::= /a+/",
         1,
@@ -207,7 +231,7 @@ def test_the_message_shows_the_line_and_a_caret() -> None:
 def test_the_start_and_the_lexer_are_names(syntax: Literal["gbnf", "lark"]) -> None:
     with pytest.raises(ConfigurationError, match="start is of type int; give a str"):
         read_grammar("", syntax, 3, None, DEFAULT_LIMITS)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="lexer is 'basic'; allowed are 'longest' and 'dynamic'"):
+    with pytest.raises(ConfigurationError, match="lexer is 'basic'; allowed are 'longest', 'contextual' and 'dynamic'"):
         read_grammar("", syntax, None, "basic", DEFAULT_LIMITS)  # type: ignore[arg-type]
 
 

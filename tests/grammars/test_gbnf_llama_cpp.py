@@ -143,6 +143,20 @@ def test_llama_cpp_reads_the_same_texts(fragments: list[str]) -> None:
         assert refused or b"left recursion" in reason or '""' in text or {"\n", "\r\n"} & {*fragments}
 
 
+@pytest.mark.parametrize("form", ['"\\{}"', "[\\{}]"])
+def test_every_escape_that_llama_cpp_takes_is_the_same_character(form: str) -> None:
+    taken = ""
+    for letter in map(chr, range(32, 127)):
+        text = "root ::= " + form.replace("{}", letter)
+        # A string or a class that ends with the escaped mark is not closed.
+        if sampler := sampler_of(text):
+            samplers.llama.llama_sampler_free(sampler)
+            taken += letter
+            grammar = read_gbnf(text)
+            assert all(matches(grammar, chr(code)) == llama_accepts(text, chr(code)) for code in range(1, 128)), letter
+    assert taken == '"-[\\]nrt'
+
+
 def _joined(text: str) -> str:
     """Join lines that continue a rule, as llama.cpp wants it."""
     return re.sub(r"(?:#[^\n\r]*)?[\r\n]\s*(?![\s\w-]*::=)", " ", text)

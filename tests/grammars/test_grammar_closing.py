@@ -54,10 +54,10 @@ def written(grammar: lk.Grammar, tokens: lk.Vocabulary, count: int, chance: rand
 def test_own_grammars_end_in_time(name: str) -> None:
     own: OwnGrammar = NESTED[name]
     syntax: Any = name.rpartition(".")[2]
-    whole = lk.Grammar(own.text, ALL_BYTES, syntax=syntax, closing=True)
+    whole = lk.Grammar(own.text, ALL_BYTES, syntax=syntax, lexer=own.lexer, closing=True)
     least = int(whole.automaton.cost[whole.automaton.start])
     for more in (0, 1, 5, 30):
-        grammar = lk.Grammar(own.text, ALL_BYTES, syntax=syntax, closing=max(least + more, 1))
+        grammar = lk.Grammar(own.text, ALL_BYTES, syntax=syntax, lexer=own.lexer, closing=max(least + more, 1))
         for seed in range(3):
             assert grammar.matches(written(grammar, ALL_BYTES, max(least + more, 1), random.Random(seed)))
 

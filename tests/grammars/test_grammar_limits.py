@@ -30,6 +30,10 @@ HOSTILE: dict[str, tuple[Node, ...]] = {
     ),
     "left-recursive": tuple(either(sequence(Call((i + 1) % COUNT), "a"), "b") for i in range(COUNT)),
     "doubled": (*(sequence(Call(i + 1), Call(i + 1)) for i in range(60)), one_of("c")),
+    "doubled, of an optional letter": (
+        *(sequence(Call(i + 1), Call(i + 1)) for i in range(75)),
+        Repeat(one_of("c"), 0, 1),
+    ),
     "counts of counts": (nested(Repeat(one_of("abc"), 0, None), 3, 99),),
 }
 
@@ -40,8 +44,8 @@ def test_hostile_grammars_are_refused(name: str) -> None:
     with one_budget(limits.work):
         with pytest.raises(PatternTooLarge):
             pushdown_dfa(Rules(HOSTILE[name]), limits)
-        # The last steps that are counted may be those of all rules at once.
-        assert spent() < 1.1 * limits.work
+        # Steps are counted before they are made, those of all rules or all contexts at once.
+        assert spent() < 1.5 * limits.work
 
 
 def test_optional_parts_may_be_nested_deeply() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logitkit as lk
+from logitkit.errors import GrammarError
 from logitkit.grammars.lark import read_lark
 from tests.grammars.recogniser import accepts
 
@@ -120,3 +121,44 @@ def test_a_value_in_a_language() -> None:
 def test_what_a_schema_ignores_is_a_warning() -> None:
     said = read_lark('start: %json {"type": "string", "format": "phone", "maxLenght": 3}').warnings
     assert ["maxLenght" in said[0], "phone" in said[1]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"item_separator": ", ", "key_separator": ":"}, "'item_separator' at #/x-guidance: ', ' does not match ','"),
+        ({"key_separator": ": "}, "'key_separator' at #/x-guidance: ': ' does not match ':'"),
+        ({"key_separator": "("}, "does not match ':'"),
+        ({"item_separator": 1}, "does not match ','"),
+        ({"json_allowed_escapes": 'nrbtf\\"'}, "lacks some of the escapes"),
+        ({"whitespace": False}, "'whitespace' at #/x-guidance: this is not an option of LLGuidance; leave it out"),
+        ([], "'x-guidance' at #: it is not an object"),
+    ],
+)
+def test_a_spelling_that_is_not_written_is_refused(options: Any, said: str) -> None:
+    with pytest.raises(GrammarError) as caught:
+        read_lark(f"start: %json {json.dumps({'x-guidance': options, **FINITE})}")
+    assert said in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"whitespace_flexible": False, "lenient": True, "coerce_one_of": True},
+        {"item_separator": "\\s{0,2},\\s{0,2}", "key_separator": "\\s?:\\s?", "whitespace_pattern": "[ ]{1,8}"},
+        {"json_allowed_escapes": 'utfbrn"\\', "json_allow_general_unicode_escapes": True},
+    ],
+)
+def test_texts_satisfy_the_options_of_llguidance(options: dict[str, Any]) -> None:
+    llguidance = pytest.importorskip("llguidance", reason="needs LLGuidance: pip install -c constraints.txt llguidance")
+    schema = json.dumps({"x-guidance": options, **FINITE})
+    rules = read_lark(f"start: %json {schema}")
+    tokenizer = llguidance.LLTokenizer("byte")
+    for value in ({"a": 12, "b": True}, {"a": "x"}, {"a": 2}):
+        judge = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_json_schema(schema))
+        ids = [*written(value).encode()]
+        judged = judge.try_consume_tokens(ids) == len(ids) and judge.is_accepting()
+        assert accepts(rules, written(value)) == valid(value, FINITE) == judged
+    # They count at the top only, as there.
+    inner = {"items": {"x-guidance": {"key_separator": ": "}, "const": 1}, "type": "array", "maxItems": 1}
+    assert accepts(read_lark(f"start: %json {json.dumps(inner)}"), "[1]")

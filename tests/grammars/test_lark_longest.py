@@ -7,7 +7,6 @@ lookahead.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
@@ -24,6 +23,7 @@ from logitkit.errors import GrammarError, PatternTooLarge
 from logitkit.grammars.lark import read_lark
 from logitkit.limits import DEFAULT_LIMITS
 from tests.examples import examples
+from tests.grammars.lark_lexers import parsers, reads
 from tests.grammars.own_grammars import OwnGrammar, own_grammars
 from tests.grammars.pushdowns import accepts as dfa_accepts
 from tests.grammars.recogniser import accepts
@@ -80,43 +80,6 @@ def texts(draw: st.DrawFn, rules: Mapping[str, Alternatives]) -> str:
     return "".join(parts)
 
 
-def _parses(parser: lark.Lark, text: str) -> bool:
-    try:
-        parser.parse(text)
-    except lark.exceptions.UnexpectedInput:
-        return False
-    return True
-
-
-class _Conflicts(logging.Handler):
-    """Counts the conflicts that Lark resolves by a shift: with one, its parser refuses texts of the grammar."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.DEBUG)
-        self.count = 0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.count += record.getMessage().startswith("Shift/Reduce")
-
-
-def _parsers(grammar: str) -> tuple[lark.Lark, lark.Lark] | None:
-    """Return the parsers with a contextual and with a basic lexer; None if the grammar is not one of LALR(1)."""
-    conflicts, level = _Conflicts(), lark.logger.level
-    lark.logger.addHandler(conflicts)
-    lark.logger.setLevel(logging.DEBUG)
-    try:
-        parsers = (
-            lark.Lark(grammar, parser="lalr", lexer="contextual"),
-            lark.Lark(grammar, parser="lalr", lexer="basic"),
-        )
-    except lark.exceptions.GrammarError:
-        return None
-    finally:
-        lark.logger.removeHandler(conflicts)
-        lark.logger.setLevel(level)
-    return None if conflicts.count else parsers
-
-
 def _judge(grammar: str, lexer: Literal["longest", "dynamic"] | None = None) -> Callable[[str], bool] | None:
     """Return whether a text is accepted; None for grammars that are refused for their size or for a rule without an end."""
     try:
@@ -139,18 +102,19 @@ def _judge(grammar: str, lexer: Literal["longest", "dynamic"] | None = None) -> 
 @given(data=st.data())
 def test_lark_splits_a_text_in_the_same_way(number: str, data: st.DataObject) -> None:
     grammar, rules = data.draw(grammars(number))
-    parsers = _parsers(grammar)
-    assume(parsers is not None)
+    found = parsers(grammar)
+    assume(found is not None)
     judge = _judge(grammar)
     assume(judge is not None)
-    assert parsers is not None
+    assert found is not None
     assert judge is not None
+    contextual, basic = found
     for _ in range(8):
         text = data.draw(texts(rules))
         accepted = judge(text)
         if accepted:
-            assert _parses(parsers[0], text), text
-        elif _parses(parsers[1], text):
+            assert reads(contextual, text), text
+        elif reads(basic, text):
             # After a digit and a dot, a lexer goes back if no digit follows.
             assert number == DECIMALS, text
             assert re.search(r"[0-9]\.(?![0-9])", text), text
@@ -197,7 +161,7 @@ CASES = [
 def test_a_lexer_decides_how_a_text_is_split(text: str, longest: bool, dynamic: bool) -> None:
     accepted = [accepts(read_lark(LANGUAGE, lexer=lexer), text) for lexer in (None, "longest", "dynamic")]
     assert accepted == [longest, longest, dynamic]
-    assert _parses(lark.Lark(LANGUAGE, parser="lalr"), text) >= longest
+    assert reads(lark.Lark(LANGUAGE, parser="lalr"), text) >= longest
 
 
 @pytest.mark.parametrize(
@@ -207,8 +171,30 @@ def test_a_lexer_decides_how_a_text_is_split(text: str, longest: bool, dynamic: 
         ('start: "x" NAME\nNAME: /[a-z]+/', "xab", True),
         ('start: "x" NAME | NAME\nNAME: /[a-z]+/', "xab", True),
         ('start: "x" NAME "." | NAME\nNAME: /[a-z]+/', "xab.", False),
-        # The operator is not a word.
-        ('start: "*" " " TEXT | TEXT "."\nTEXT: /[*a ]+/', "* a", True),
+        # An operator does not end where another terminal goes on.
+        ('start: "*" " " TEXT | TEXT "."\nTEXT: /[*a ]+/', "* a", False),
+        ('start: "*" TEXT " " | TEXT "."\nTEXT: /[*a ]+/', "*a.", True),
+        ('start: "<" "=" | "<=" ">"', "<=", False),
+        ('start: "<" "=" | "<=" ">"', "<=>", True),
+        ('start: NUM "." NUM | FLOAT "x"\nNUM: /[0-9]+/\nFLOAT: /[0-9]+\\.[0-9]+/', "1.5", False),
+        ('start: NUM "." NUM | FLOAT "x"\nNUM: /[0-9]+/\nFLOAT: /[0-9]+\\.[0-9]+/', "1.5x", True),
+        # A lexer comes back to what it has read of a longer terminal that does not end.
+        ('start: NUM ".." NUM | FLOAT "x"\nNUM: /[0-9]+/\nFLOAT: /[0-9]+\\.[0-9]+/', "1..5", True),
+        ('start: NUM "." NAME | FLOAT "x"\nNUM: /[0-9]+/\nFLOAT: /[0-9]+\\.[0-9]+/\nNAME: /[a-z]+/', "1.a", True),
+        # A terminal that may only stand in another place does not matter, although both follow the same terminal.
+        ('start: " " A " " B\nA: /[ab]/\nB: /[abc]+/', " a b", True),
+        ('start: "(" "-" A ")" "-" B\nA: /a+/\nB: /[->]+/', "(-a)->", True),
+        # Of terminals with the same text, the parser takes the one that it expects next; a word is a keyword.
+        ("start: A ':' | B ';'\nA: /[a-z]+/\nB: /[a-z.]+/".replace("'", '"'), "a;", True),
+        ("start: A ':' | B ';'\nA: /[a-z]+/\nB: /[a-z.]+/".replace("'", '"'), "a:", True),
+        # Higher priorities come first, even with a shorter text.
+        ('start: WORD "1" | NAME "."\nWORD.2: /[a-z]+/\nNAME: /[a-z]+[0-9]|_/', "a1", True),
+        ('start: WORD "1" | NAME "."\nWORD.2: /[a-z]+/\nNAME: /[a-z]+[0-9]|_/', "a1.", False),
+        ('start: WORD "1" | NAME "."\nWORD.2: /[a-z]+/\nNAME: /[a-z]+[0-9]/', "a1.", None),
+        ('start: WORD "1" | NAME "."\nWORD: /[a-z]+/\nNAME.2: /[a-z]+[0-9]/', "a1.", True),
+        ('start: WORD "1" | NAME "."\nWORD: /[a-z]+/\nNAME.2: /[a-z]+[0-9]/', "a1", False),
+        # A string in a rule is the terminal with that text, with its priority.
+        ('start: "if" "x" | NAME "."\nIF.2: "if"\nNAME: /[a-z]+/', "ifx", True),
         # `SELECT` in any case comes before names, and so does a terminal that is one string.
         ('start: ("select"i | NAME) "."\nNAME: /[a-zA-Z]+/', "Select.", True),
         ('start: "select"i NAME | NAME "."\nNAME: /[a-zA-Z]+/', "Select.", False),

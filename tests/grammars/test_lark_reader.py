@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
+
 import lark
 import pytest
 from hypothesis import given, reject, settings
@@ -143,7 +146,7 @@ MISTAKES = {
     "start: A\nA: ~)\n": (2, 5, "a terminal to exclude"),
     "start: @other\n": (1, 8, "grammars by name"),
     'start[lazy]: "a"\n': (1, 6, "attributes"),
-    'start[max_tokens=3]: "a"\n': (1, 6, "attributes in [...] after a name, such as lazy and max_tokens"),
+    'start[max_tokens=3]: "a"\n': (1, 6, "attributes in [...] after the name of a rule"),
     "_sep{x, y}: x (y x)*\n": (1, 5, "templates with parameters"),
     '%override a: "b"\n': (1, 1, "%override changes an imported rule"),
     '%extend a: "b"\n': (1, 1, "%extend changes an imported rule"),
@@ -163,7 +166,10 @@ MISTAKES = {
     'start: "a"\n%ignore %json {}\n': (2, 9, "JSON values stand in rules"),
     'start: %regex {"a": 1}\n': (1, 8, "%regex"),
     'root ::= "a"\n': (1, 6, "pass syntax='gbnf'"),
-    "start: TagDispatch(a)\n": (1, 8, "macros"),
+    "start: TagDispatch(a)\n": (1, 8, "XGrammar's macro TagDispatch(...) is not supported; use a structural tag"),
+    'start: Regex("a+")\n': (1, 8, "XGrammar's macro Regex(...) is not supported; write it with classes"),
+    'start: "a" Substring ("abc")\n': (1, 12, "XGrammar's macro Substring(...) is not supported"),
+    'start: r\nr[lazy]: "a"\n': (2, 2, "attributes in [...] after the name of a rule, such as lazy and max_tokens,"),
     "start: A\nA: /(?<!b)a/\n": (2, 1, "looks at the text before it"),
     "start: A\nA: /a(?!bc)/\n": (2, 1, "more than one character after it"),
     "start: <[5-1]>\n": (1, 8, "token ids"),
@@ -217,6 +223,29 @@ def test_a_terminal_looks_at_the_character_after_it(terminal: str, text: str, ac
 def test_what_llguidance_and_xgrammar_add(grammar: str, valid: list[str], invalid: list[str]) -> None:
     rules = read_lark(grammar)
     assert [accepts(rules, text) for text in (*valid, *invalid)] == [True] * len(valid) + [False] * len(invalid)
+
+
+@pytest.mark.parametrize(
+    ("terminals", "pattern"),
+    [
+        ("A: B /a(?!b)/\nB: /[abc]*/ & /a.*b/", "a[abc]*ba(?!b)"),
+        ("A: (B | /c/) /a?(?!b)/\nB: /[ab]*/ & ~/b.*/", "(?:(?:a[ab]*)?|c)a?(?!b)"),
+        ("A: /(?!ba)/ B /c/\nB: /[ab]*/ & ~/a.*/", "(?!ba)(?:b[ab]*)?c"),
+        ("A: (B /c?/)+ /(?<!a)(?!b)/\nB: /[ab]{1,3}/ & /.*b/", "(?:[ab]{0,2}bc?)+(?<!a)(?!b)"),
+    ],
+)
+def test_an_assertion_beside_an_intersection(terminals: str, pattern: str) -> None:
+    rules = read_lark(f'start: A ["b" | "."]\n{terminals}', lexer="dynamic")
+    texts = ["".join(letters) for length in range(6) for letters in product("abc.", repeat=length)]
+    found = {text for text in texts if accepts(rules, text)}
+    assert found == {text for text in texts if re.fullmatch(f"{pattern}[b.]?", text)}
+    assert found
+
+
+def test_the_options_of_an_intersection_have_no_order() -> None:
+    terminals = "A: B /a(?!b)/\nB: /[abc]*/ & /a.*b/"
+    with pytest.raises(GrammarError, match="whose options have no order, such as one with & or ~"):
+        read_lark(f"start: A\n{terminals}", lexer="contextual")
 
 
 def test_a_byte_order_mark_may_begin_a_grammar() -> None:

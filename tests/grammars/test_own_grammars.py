@@ -48,11 +48,11 @@ def test_the_rules_that_are_read_have_the_texts(grammar: OwnGrammar) -> None:
 
 @pytest.mark.parametrize("grammar", GBNF + LARK, ids=str)
 def test_the_constraint_judges_the_texts_as_the_files_say(grammar: OwnGrammar) -> None:
-    constraint = lk.Grammar(grammar.text, BYTES, syntax=grammar.syntax)
+    constraint = lk.Grammar(grammar.text, BYTES, syntax=grammar.syntax, lexer=grammar.lexer)
     assert [(text, constraint.matches(text)) for text, _ in grammar.texts] == grammar.texts
 
 
 @pytest.mark.parametrize("grammar", GBNF + LARK, ids=str)
 def test_the_grammars_are_deterministic(grammar: OwnGrammar) -> None:
-    constraint = lk.Grammar(grammar.text, BYTES, syntax=grammar.syntax, configurations=1)
+    constraint = lk.Grammar(grammar.text, BYTES, syntax=grammar.syntax, lexer=grammar.lexer, configurations=1)
     assert constraint.report.deterministic

@@ -41,7 +41,7 @@ def _strings(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.booleans()):
         found["pattern"] = draw(st.sampled_from(PATTERNS))
     if draw(st.integers(0, 5)) == 0:
-        found["format"] = draw(st.sampled_from(["date", "ipv4", "uuid", "byte", "color", "uint8", "phone"]))
+        found["format"] = draw(st.sampled_from(["date", "ipv4", "uuid", "byte", "color", "hostname", "uint8", "phone"]))
     return found
 
 

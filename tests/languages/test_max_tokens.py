@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, PatternTooLarge
@@ -22,6 +25,8 @@ from logitkit.languages import (
     sequence,
     special,
 )
+from logitkit.languages.free_text import TooFewTokens
+from logitkit.limits import Limits
 from tests import vocabularies
 from tests.processors.both_paths import tensors_only
 
@@ -87,16 +92,17 @@ def test_parts_of_characters_of_a_marker_are_counted(marker: str, most: int) -> 
     vocabulary = lk.Vocabulary([*tokens, None], eos_ids=[len(tokens)])
     language = any_text(until=marker, max_tokens=most)
     longest = most + 1
-    every = [given for n in range(longest + 1) for given in product(range(len(tokens)), repeat=n)]
-    accepted = {given for given in every if ends_with_the_first(b"".join(tokens[t] for t in given), marker)}
+    every = [ids for n in range(longest + 1) for ids in product(range(len(tokens)), repeat=n)]
+    accepted = {ids for ids in every if ends_with_the_first(b"".join(tokens[t] for t in ids), marker)}
     if not accepted:
-        with pytest.raises(ConfigurationError, match="spell no text"):
+        needed = len(marker.encode()) - marker.count("é") - 1
+        with pytest.raises(ConfigurationError, match=f"max_tokens is {most}, .*; give at least {needed},"):
             language.constraint(vocabulary)
         return
     constraint = language.constraint(vocabulary)
-    for given in product(range(len(tokens)), repeat=longest):
-        state = constraint.advance(constraint.init_state(lk.Context.of([[]], len(tokens) + 1)), torch.tensor([given]))
-        assert bool(constraint.is_dead(state)) == (given not in accepted), given
+    for ids in product(range(len(tokens)), repeat=longest):
+        state = constraint.advance(constraint.init_state(lk.Context.of([[]], len(tokens) + 1)), torch.tensor([ids]))
+        assert bool(constraint.is_dead(state)) == (ids not in accepted), ids
 
 
 def ends_with_the_first(text: bytes, marker: str) -> bool:
@@ -187,8 +193,67 @@ def test_masks_of_two_texts_are_those_of_all_sequences(most: int, marker: str, a
 
 
 def test_a_marker_that_no_tokens_spell_in_time() -> None:
-    with pytest.raises(ConfigurationError, match="spell no text"):
+    says = "max_tokens is 3, but the marker 'cacac' takes at least 5 tokens, of which all but the last count; give at least 4, or"
+    with pytest.raises(TooFewTokens, match=f"^{says}"):
         any_text(until="cacac", max_tokens=3).constraint(VOCABULARY)
+
+
+@settings(deadline=None)
+@given(st.sets(st.text("ab", min_size=2, max_size=3), max_size=5), st.text("ab", min_size=3, max_size=7))
+def test_the_error_says_how_many_tokens_a_marker_takes(more: set[str], marker: str) -> None:
+    tokens = [b"a", b"b", *(text.encode() for text in sorted(more))]
+    vocabulary = lk.Vocabulary([*tokens, None], eos_ids=[len(tokens)])
+
+    def refused(most: int) -> TooFewTokens | None:
+        # The text after the marker may begin in its last token.
+        language = sequence(any_text(until=[marker, marker + "a"], max_tokens=most), any_text())
+        try:
+            language.constraint(vocabulary)
+        except TooFewTokens as error:
+            return error
+        return None
+
+    errors = [refused(most) for most in range(1, len(marker))]
+    # The longest limit is always enough, and all shorter limits than the one that the errors name are too short.
+    assert errors[-1] is None
+    enough = errors.index(None) + 1
+    assert errors[enough - 1 :] == [None] * (len(marker) - enough)
+    for most, error in enumerate(errors[: enough - 1], 1):
+        assert error is not None
+        assert (error.marker, error.most, error.needed) == (marker, most, enough)
+
+
+def test_a_special_token_takes_one_place_in_a_marker() -> None:
+    limited = any_text(until="ccc<end>ccc", max_tokens=3)
+    with pytest.raises(TooFewTokens, match="takes at least 7 tokens"):
+        limited.constraint(VOCABULARY)
+    replace(limited, max_tokens=6).constraint(VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    "language",
+    [
+        sequence(any_text(until="b", max_tokens=1), "é"),
+        any_text(until="é", max_tokens=1),
+        sequence(any_text(until="cacac", max_tokens=4), "é"),
+        sequence(any_text(until=["cacac", END], max_tokens=1), "é"),
+    ],
+)
+def test_limits_that_are_high_enough_are_not_blamed(language: Language) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"^the tokens of the vocabulary spell no text that the language matches$"
+    ):
+        language.constraint(VOCABULARY)
+
+
+def test_the_search_for_the_reason_is_limited() -> None:
+    vocabulary = lk.Vocabulary([*TOKENS, *(b"z" * n for n in range(1, 400))], eos_ids=[EOS], special={"<end>": NAMED})
+    limited = any_text(until=["ccccc" + "".join(end) for end in product("abc", repeat=3)], max_tokens=3)
+    with pytest.raises(TooFewTokens, match="'cccccbab' takes at least 6 tokens"):
+        limited.constraint(vocabulary)
+    # It compiles within this limit, but to look at all tokens for each of 27 markers takes more.
+    with pytest.raises(ConfigurationError, match=r"^the tokens of the vocabulary spell no text"):
+        limited.constraint(vocabulary, limits=Limits(work=50_000))
 
 
 @pytest.mark.parametrize("limited", [any_text(until="b", exclude="b", max_tokens=2), any_text(until="b", max_tokens=2)])

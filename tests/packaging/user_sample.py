@@ -151,6 +151,7 @@ def in_transformers() -> None:
 
     found = generate_typed(model, tokenizer, "The invoice as JSON: ", Invoice)
     assert_type(found.value, Invoice)
+    values(model, tokenizer, words)
     assert_type(probabilities(model, tokenizer, "Yes or no?", [" yes", " no"]), dict[str, float])
 
     text = continuous(model, tokenizer, max_new_tokens=4)
@@ -165,6 +166,36 @@ def in_transformers() -> None:
         turn = session.generate("The price of", processor=NoDoubles(), max_new_tokens=4)
         assert_type(turn.text, str)
         assert_type(turn.rows[0].cached_tokens, int)
+
+
+def values(model: Any, tokenizer: Any, words: lk.Vocabulary) -> None:
+    from logitkit_adapters.transformers import generate_typed
+
+    several = generate_typed(model, tokenizer, ["One: ", "Two: "], Invoice, errors="return", retries=1, batch_size=2)
+    assert_type([one.value for one in several], list[Invoice])
+    chat = [{"role": "user", "content": "How much?"}]
+    tokenizer.chat_template = "{{ messages[0].content }}"
+    assert_type(generate_typed(model, tokenizer, chat, int, max_new_tokens=4).value, int)
+    assert_type(generate_typed(model, tokenizer, [chat, chat], int, max_new_tokens=4)[0].value, int)
+    assert_type(generate_typed(model, tokenizer, "A code: ", re.compile("[A-Z]{3}")).value, str)
+    assert_type(generate_typed(model, tokenizer, "Yes? ", languages.choice(["yes", "no"])).text, str)
+    pieces = generate_typed(model, tokenizer, "A code: ", re.compile("[A-Z]{3}"), stream=True)
+    assert_type(list(pieces), list[str])
+    assert_type(pieces.value, str)
+    tools = lk.Tools([get_weather], format="hermes", choice="required")
+    turn = generate_typed(model, tokenizer, "The weather? ", tools)
+    assert_type(turn.value.calls[0].name, str)
+    literal = generate_typed(model, tokenizer, "Is it? ", Literal["yes", "no"], processor=lk.Temperature(0.5))
+    assert_type(literal.value, Any)
+    samples = generate_typed(model, tokenizer, ["One: "], int, num_samples=2, seed=1, max_new_tokens=4)
+    assert_type(samples[0].value, int)
+    without_argument: lk.Processor = lk.Regex("[0-9]+", words)
+    assert generate_typed(model, tokenizer, "A number: ", without_argument, max_new_tokens=40).value
+    try:
+        # A misspelt option is an error of the type checker: without it, this comment would be one.
+        generate_typed(model, tokenizer, "", int, max_token=4)  # type: ignore[call-overload] # pyright: ignore[reportCallIssue]
+    except TypeError as error:
+        print(error)
 
 
 def in_mlx_lm() -> None:

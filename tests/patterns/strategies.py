@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from logitkit.patterns import Alternate, Atomic, Characters, CharSet, Concat, Node, Repeat, parse
+from logitkit.patterns.charset import SURROGATES
 
 ALPHABET = "abcABCzZkKsS019_-., #\n\t\x1cßẞſKıİéÉσςΣµμΩωῼ\u0345ﬅ\u2028日𐐀𐐨😀"
 """Characters with every kind of case, width in UTF-8, class and line end."""
@@ -179,6 +180,9 @@ def _atom() -> SearchStrategy[str]:
         "[!--b]",
         "[]a]",
         "[^]a]",
+        r"\ud801",
+        r"[^\udc01]",
+        r"[^\ud83c\udf00]",
     )
     return st.one_of(
         _literal(),
@@ -232,6 +236,9 @@ def _class_item() -> SearchStrategy[str]:
         "\u0300-\uffff",
         "𐐀-𐐧",
         "é-😀",
+        r"\ud801",
+        r"\ud7ff-\ue000",
+        r"\udc00-\uffff",
     )
     return st.one_of(
         _literal(in_class=True),
@@ -262,4 +269,4 @@ def _members(charset: CharSet) -> str:
     """A few characters of a set: those of the alphabet, and the ends of its ranges."""
     known = "".join(character for character in ALPHABET if ord(character) in charset)
     ends = "".join(chr(end) for pair in charset.ranges[:4] for end in pair if not 0xD800 <= end <= 0xDFFF)
-    return known + ends or chr(next(iter(charset)))
+    return known + ends or chr(next(iter(charset - SURROGATES), ord("a")))

@@ -6,6 +6,7 @@ import unicodedata
 from collections import Counter
 
 import pytest
+import regex  # type: ignore[import-untyped]
 
 from logitkit.patterns import CharSet
 from logitkit.patterns.unicode_classes import GROUPS
@@ -51,7 +52,26 @@ def test_case_is_folded_before_negation() -> None:
     assert ord("a") in letters
     assert ord("ª") not in letters
     assert set_by_parser(r"\P{Lu}", "i") == ~letters
+    assert set_by_parser(r"\p{^Lu}", "i") == ~letters
+    assert set_by_parser(r"\P{^Lu}", "i") == letters
     assert set_by_parser(r"[\P{Lu}]", "i") == ~letters
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\p{L}", r"\P{L}", r"\p{^L}", r"\P{^L}", r"[\p{Lu}\P{P}é]", r"[^\p{Lu}1]", r"\p{Greek}", r"\p{Cs}"]
+)
+def test_under_the_flag_a_a_property_has_its_characters_of_ascii(pattern: str) -> None:
+    r"""As in the package `regex`: `\P` is the complement, as `\W` is."""
+    judge = regex.compile(f"(?a:{pattern})")
+    for at, character in enumerate(every_character()):
+        if at < 0x3000 or 0xD7F0 <= at < 0xE010:
+            assert (at in set_by_parser(pattern, "a")) == (judge.fullmatch(character) is not None), hex(at)
+
+
+def test_under_the_flags_a_and_i_a_property_has_the_variants_of_ascii() -> None:
+    assert set_by_parser(r"\p{Lu}", "ai") == CharSet.of([(0x41, 0x5A), (0x61, 0x7A)])
+    assert set_by_parser(r"\P{Lu}", "ai") == ~set_by_parser("[A-Za-z]")
+    assert set_by_parser(r"(?u:\p{L})", "a") == set_by_parser(r"\p{L}")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from logitkit.batching import ORDER, BatchedRequests, Ending, NewRequest, steps_
 from logitkit.configuration import KINDS
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.protocol.declared import neutral_state, step_of
-from tests.batches import COLUMNS, Batch, logits_of, same_bits
+from tests.batches import COLUMNS, Batch, logits_of, same_bits, sound_logits
 from tests.registry import EOS, ROWS, Row, vocabulary
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -129,7 +129,7 @@ def check(asked: list[tuple[Any, list[int], list[int], int]], dtype: torch.dtype
         live = [number for number, _ in plan]
         batch.arrange([source for _, source in plan])
         assert len(batch) == len(live)
-        logits = logits_of(seed + step, (len(live), COLUMNS), dtype)
+        logits = sound_logits(seed + step, (len(live), COLUMNS), dtype)
         found = batch.process_logits(logits.clone())
         for place, number in enumerate(live):
             processor, prompt, output, _ = asked[number]
@@ -161,7 +161,8 @@ def test_only_a_row_with_a_vocabulary_knows_what_ends_it(held_back: dict[str, An
 @pytest.mark.parametrize("row", WITH_STEPS, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_neutral_rows_are_untouched(row: Row, dtype: torch.dtype) -> None:
-    logits = logits_of(3, (2, COLUMNS), dtype)
+    # A row that asks for nothing is untouched, also if its logits are broken.
+    logits = torch.cat([logits_of(3, (1, COLUMNS), dtype), sound_logits(4, (1, COLUMNS), dtype)])
     batch = BatchedRequests("cpu")
     batch.arrange([None, NewRequest(row.processor, [4, 5])])
     batch.advance(torch.tensor([[3, 4, 71], [3, -1, -1]]))
@@ -257,7 +258,8 @@ def test_an_empty_row_of_a_chain_ends_and_one_of_a_single_processor_does_not() -
     chained = lk.from_config({"allow_tokens": [5], "ban_tokens": [5], "stop_strings": ["zz"]}, vocabulary())
     batch = BatchedRequests("cpu")
     batch.arrange([NewRequest(chained, []), NewRequest(lk.BanTokens([5]), [])])
-    logits = torch.full((2, COLUMNS), -torch.inf)
+    # The engine has banned all other tokens.
+    logits = torch.full((2, COLUMNS), -torch.inf).index_fill(1, torch.tensor([5]), 0.0)
     found = batch.process_logits(logits)
     assert found[0, EOS] == 0
     assert bool((found[1] == -torch.inf).all())

@@ -84,7 +84,7 @@ def test_later_changes_to_the_mapping_change_nothing() -> None:
     dfa = lk.Dfa(moves, start=0, accepting={1}, vocabulary=ABC)
     moves[0, 1] = 1
     assert after(dfa, [], LOGITS) == [0.5, NEVER, NEVER, NEVER]
-    assert dict(dfa.transitions) == {(0, 0): 1}
+    assert dfa.transitions == {(0, 0): 1}
 
 
 MANY = 62_500
@@ -181,7 +181,7 @@ def test_a_vocabulary_without_eos() -> None:
 @pytest.mark.parametrize(
     ("transitions", "start", "accepting", "message"),
     [
-        ([(0, 0, 1)], 0, {1}, "transitions is a list; give a dict"),
+        ("", 0, {1}, "transitions is a str; give a dict"),
         ({0: 1}, 0, {1}, r"has the key 0; allowed are pairs \(state, token_id\)"),
         ({(0, 0, 0): 1}, 0, {1}, "allowed are pairs"),
         ({(0, "a"): 1}, 0, {1}, "the transition from 0 reads 'a' of type str; allowed are integer token ids"),
@@ -199,6 +199,35 @@ def test_arguments_of_another_form(transitions: Any, start: Any, accepting: Any,
         lk.Dfa(transitions, start, accepting, ABC)
 
 
+def test_triples_are_transitions() -> None:
+    of_mapping = lk.Dfa({("a", 0): "b", ("b", 1): "a"}, "a", {"a"}, ABC)
+    for triples in (
+        [("a", 0, "b"), ("b", 1, "a")],
+        [["a", 0, "b"], ["b", 1, "a"]],
+        iter([("a", 0, "b"), ("b", 1, "a")]),
+    ):
+        dfa = lk.Dfa(triples, "a", {"a"}, ABC)
+        assert dfa.transitions == of_mapping.transitions
+        assert dfa.automaton.content_key == of_mapping.automaton.content_key
+    configured = lk.to_config(of_mapping)["dfa"]
+    assert lk.Dfa(**configured, vocabulary=ABC).transitions == of_mapping.transitions
+
+
+@pytest.mark.parametrize(
+    ("triples", "message"),
+    [
+        ([(0, 0, 1), (0, 0, 2)], "two next states for state 0 and token 0: 1 and 2; give one"),
+        ([(0, 0)], r"transitions has \(0, 0\); allowed are triples"),
+        ([(0, "a", 1)], "the transition from 0 reads 'a' of type str"),
+        ([([], 0, 1)], "a transition begins in"),
+        (5, "transitions is a int; give a dict .* or triples"),
+    ],
+)
+def test_triples_that_are_refused(triples: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        lk.Dfa(triples, 0, {1}, ABC)
+
+
 def test_ids_of_numpy_are_ids() -> None:
-    one = lk.Dfa({(0, np.int64(1)): 1}, 0, {1}, ABC)  # type: ignore[dict-item]
+    one = lk.Dfa({(0, np.int64(1)): 1}, 0, {1}, ABC)
     assert one.automaton.content_key == lk.Dfa({(0, 1): 1}, 0, {1}, ABC).automaton.content_key

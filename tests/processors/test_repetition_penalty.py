@@ -16,7 +16,7 @@ from transformers import RepetitionPenaltyLogitsProcessor
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, VocabularyError
-from logitkit.penalties.token_history import ROOM, UNBOUNDED
+from logitkit.penalties.token_history import ROOM
 from tests.processors.both_paths import tensors_only
 from tests.processors.four_logits import after
 
@@ -165,19 +165,29 @@ def test_rows_of_all_configurations_in_one_batch(data: st.DataObject) -> None:
     assert tensors_only(some[-1], state, logits).tolist() == wanted
 
 
-def test_a_history_grows_by_doubling() -> None:
+def test_room_grows_by_doubling() -> None:
     processor = lk.RepetitionPenalty(2.0)
-    state = processor.init_state(lk.Context.of([[7]], 600))
-    sizes, steps = {state.history.tokens.shape[1]}, 3000
+    state = processor.init_state(lk.Context.of([[7]], 3000))
+    sizes, steps = {state.occurred.ids.shape[1]}, 3000
     for token in range(steps):
-        state = processor.advance(state, torch.tensor([token % 500]))
-        sizes.add(state.history.tokens.shape[1])
+        state = processor.advance(state, torch.tensor([token * 7 % 3000]))
+        sizes.add(state.occurred.ids.shape[1])
     room = sorted(sizes)
     assert room[0] >= ROOM
     assert all(b == 2 * a for a, b in pairwise(room))
     assert steps < room[-1] <= 2 * steps + ROOM
-    assert state.history.tokens[0, : steps + 1].tolist() == [7, *(t % 500 for t in range(steps))]
-    assert int(state.history.length) == steps + 1
+    assert state.occurred.ids[0, :steps].tolist() == [*range(steps)]
+    assert int(state.occurred.number) == steps
+
+
+def test_what_occurs_again_takes_no_room() -> None:
+    processor = lk.FrequencyPenalty(1.0)
+    state = processor.init_state(lk.Context.of([[]], 600))
+    size = state.occurred.ids.shape[1]
+    for token in range(2000):
+        state = processor.advance(state, torch.tensor([token % 200]))
+    assert state.occurred.ids.shape[1] == size
+    assert state.occurred.counts[0, :200].tolist() == [10] * 200
 
 
 @pytest.mark.parametrize(
@@ -187,10 +197,14 @@ def test_a_history_of_known_length_never_grows(window: int | None, max_length: i
     processor = lk.RepetitionPenalty(2.0, window=window)
     context = lk.Context.of([[1, 2, 3]], 600, max_length=max_length)
     state = processor.init_state(context)
-    assert state.history.tokens.shape == (1, size)
+
+    def sizes() -> tuple[int, int]:
+        return state.history.tokens.shape[1], state.occurred.ids.shape[1]
+
+    assert sizes() == ((0, size) if window is None else (size, 0))
     state = processor.advance(state, torch.arange(97)[None])
-    assert state.history.tokens.shape == (1, size)
-    assert int(state.history.window) == (UNBOUNDED if window is None else window)
+    assert sizes() == ((0, size) if window is None else (size, 0))
+    assert state.occurred.counted.tolist() == [window is None]
     penalised = processor.process_logits(state, torch.full((1, 600), 2.0), context)[1] == 1.0
     assert penalised[0].nonzero().flatten().tolist() == list(range(97))[-(window or 97) :]
 
@@ -254,4 +268,22 @@ def test_more_tokens_than_the_context_said_are_remembered_too(piece: int) -> Non
     state = processor.init_state(lk.Context.of([[1]], 600, max_length=4))
     for start in range(0, 10, piece):
         state = processor.advance(state, torch.arange(start, start + piece)[None])
-    assert state.history.tokens[0, :11].tolist() == [1, *range(10)]
+    assert state.occurred.ids[0, :10].tolist() == [*range(10)]
+
+
+@pytest.mark.parametrize("by_columns", [True, False])
+def test_columns_that_are_not_known_yet_bound_nothing(by_columns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A batch of requests enters rows before it has seen logits, and a prompt may have ids that the logits lack.
+    if not by_columns:
+        monkeypatch.setattr("logitkit.penalties.token_counts.by_tensors", lambda _: True)
+    prompt, output = [4, 5, 6, 40, 41], [7, 5, 3, 2, 1, 0]
+    found = []
+    for columns in (0, 4, 50):
+        penalty = lk.RepetitionPenalty(2.0)
+        state = penalty.init_state(
+            lk.Context.of([prompt], vocabulary_size=columns, max_length=len(prompt) + len(output))
+        )
+        for token in output:
+            state = penalty.advance(state, torch.tensor([token]))
+        found.append(state.occurred.ids[0, : int(state.occurred.number[0])].tolist())
+    assert found == [sorted({*prompt, *output})] * 3

@@ -35,6 +35,13 @@ ROWS: tuple[Row, ...] = (
         ids(b"{", b'"', b"a", b"b", b'":', b"1", b"5"),
     ),
     _row("list", LIST, (*ids(b"[", b"1,", b"5", b"]"), EOS), ids(b"[", b"-", b"1"), closing=9),
+    Row(
+        "Intersection closing",
+        "pushdown",
+        lambda v: lk.Intersection((lk.BannedStrings(["5", "20"], v), lk.JsonSchema(LIST, v, closing=5))),
+        ((*ids(b"[", b"1,", b"2", b"]"), EOS), ids(b"[", b"-", b"1")),
+        masks=True,
+    ),
     _row(
         "anything",
         True,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import logitkit as lk
-from logitkit.errors import ConfigurationError, SampleMismatch
+from logitkit.errors import BatchMismatch, ConfigurationError, SampleMismatch
 from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import model, tokenizer, vocabulary
 from tests.core.misbehaving import Count
@@ -190,9 +190,54 @@ def test_matches_generate_with_a_hook() -> None:
 
 def test_sample_mismatch_names_both_numbers() -> None:
     s = generator(num_samples=2, seed=0)(PROMPTS, max_new_tokens=1)
-    for other in (generator(num_samples=3), generator(), generator(num_beams=3)):
-        with pytest.raises(SampleMismatch, match=rf"2 samples, and the generator {other.samples}"):
+    for other in (generator(num_samples=3), generator(num_samples=1), generator(num_beams=3)):
+        with pytest.raises(
+            SampleMismatch, match=rf"2 samples, and the generator {other.samples}; give .* num_samples=2 or"
+        ):
             other(s, max_new_tokens=1)
+
+
+def test_a_state_of_one_sample_becomes_as_many_as_the_generator_has() -> None:
+    single = generator()(PROMPTS, max_new_tokens=3)
+    for options in ({"num_samples": 3, "seed": 5}, {"num_beams": 3}):
+        text = generator(**options)
+        found = text(single, max_new_tokens=4)
+        assert (found.batch_size, found.num_samples) == (len(PROMPTS), 3)
+        # The same from a prompt of all these tokens.
+        prompts = [list(row) for row in single.rows]
+        assert found.rows == text(prompts, max_new_tokens=4).rows
+    pieces = generator(num_samples=3, seed=5).stream(single, max_new_tokens=4)
+    assert {len(of_rows) for of_rows in pieces} == {3 * len(PROMPTS)}
+
+
+def test_a_generator_without_a_number_of_samples_continues_those_of_a_state() -> None:
+    s = generator(num_samples=2, seed=0)(PROMPTS, max_new_tokens=3)
+    found = generator()(s, max_new_tokens=4)
+    assert found.num_samples == 2
+    assert found.rows == generator(num_samples=2, do_sample=False)(s, max_new_tokens=4).rows
+    (first, *_) = generator().stream(s, max_new_tokens=4)
+    assert len(first) == 2 * len(PROMPTS)
+
+
+def test_texts_are_added_to_the_rows_of_their_prompts() -> None:
+    s = generator(num_samples=2, seed=0)(PROMPTS[:2], max_new_tokens=3)
+    texts: Any = [" and", " or"]
+    found = s + texts
+    assert list(found) == [*(text + " and" for text in list(s)[:2]), *(text + " or" for text in list(s)[2:])]
+    assert (s + tuple(texts)).rows == found.rows
+    with pytest.raises(BatchMismatch, match="1 texts are added to a state of 2 prompts; give one text for each"):
+        s.__add__(texts[:1])
+    with pytest.raises(TypeError, match=r"'Hello ' was put before a state, .* generator\(text\) \+ state keeps"):
+        assert "Hello " + s
+    for other in ([1, 2], 5):
+        assert s.__add__(other) is NotImplemented
+
+
+def test_a_generator_is_not_a_model() -> None:
+    with pytest.raises(
+        ConfigurationError, match="model is a generator that continuous has made; call it, with other options"
+    ):
+        continuous(generator())
 
 
 def test_wrong_arguments() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 import logitkit as lk
+from logitkit.sessions import drawn_tokens
 from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import model, tokenizer, vocabulary
 from tests.sessions.continuation import PROMPT, PROMPTS, QUESTION, check_weights, fresh_logits, lengths
@@ -39,6 +40,15 @@ def test_drawn_tokens_have_the_model_s_probabilities() -> None:
     counts = torch.bincount(s.token_ids[:, -1], minlength=1280) / 2000
     wanted = fresh_logits(model(), s.rows[0][:-1]).softmax(0)
     assert float((counts - wanted).abs().max()) < 4 * 0.5 / 2000**0.5
+
+
+def test_a_drawn_token_is_always_a_column() -> None:
+    rows = torch.arange(64)
+    for value in (torch.nan, torch.inf, -torch.inf):
+        for logits in (torch.full((64, 9), value), torch.zeros(64, 9).index_fill(1, torch.tensor([4]), value)):
+            drawn = drawn_tokens(logits, 1, rows, rows)
+            assert int(drawn.min()) >= 0
+            assert int(drawn.max()) < 9
 
 
 def test_beams_find_the_best_texts_with_their_weights() -> None:

@@ -31,6 +31,18 @@ def test_what_cannot_be_fed_is_refused() -> None:
         ((ids(), held), {"mask": torch.ones(5, 6)}, r"mask is \[5, 6\]; allowed are \[6, 6\] and \[6, 12\]"),
         ((ids(), held), {"mask": torch.ones(3, 6, 6)}, r"mask is \[3, 6, 6\]"),
         ((ids(), held), {"mask": torch.zeros(6, 6) - 1e9}, "values other than 0 and 1"),
+        (
+            (ids(), held),
+            {"mask": torch.ones(2, 7, 6, 6)},
+            r"mask is \[2, 7, 6, 6\]; .*, the numbers of rows and of heads",
+        ),
+        ((ids(), held), {"mask": torch.ones(6, 6).tolist()}, r"mask is a list; give a tensor \[6, 6\]"),
+        ((ids(), held), {"attention_mask": [[1] * 6] * 2}, r"attention_mask is a list; give a tensor \[2, 6\]"),
+        ((ids(), held), {"mode": "prefix", "prefix_lengths": "two"}, "prefix_lengths is 'two'; give one integer"),
+        ((ids(), held), {"mode": "prefix", "prefix_lengths": [[1], [2, 3]]}, "give one integer"),
+        ((ids().tolist(), held), {}, r"input_ids is a list; give a tensor \[B, T\]"),
+        ((ids() - 5000, held), {}, "input_ids has ids from -.* allowed are 0 to 1279"),
+        ((ids() + 5000, held), {}, "input_ids has ids from .* allowed are 0 to 1279"),
     ]
     for arguments, options, message in cases:
         with pytest.raises((ConfigurationError, BatchMismatch), match=message):

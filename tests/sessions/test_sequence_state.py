@@ -257,7 +257,7 @@ def test_save_and_load(tmp_path: Path) -> None:
     assert (found.rows, found.weights.tolist(), found.tokenizer) == (given.rows, given.weights.tolist(), kind)
     assert torch.equal(found.attention_masks, given.attention_masks)
     assert found.prompt_lengths.tolist() == [1, 2, 3, 0]
-    assert all(map(torch.equal, found.processor_state.history, after.history))
+    assert all(map(torch.equal, found.processor_state.occurred, after.occurred))
     assert SequenceState.load(tmp_path / "a", kind).processor_state is None
     with pytest.raises(StateFileError, match="Temperature"):
         SequenceState.load(tmp_path / "a", kind, lk.Temperature(1.0))

@@ -173,7 +173,7 @@ def test_what_is_refused(engine: Engine) -> None:
         TypeError, match=r"temperature=0.7: put logitkit.Temperature\(0.7\) into the processor and give seed="
     ):
         engine.typed(PROMPT, int, temperature=0.7)
-    with pytest.raises(ConfigurationError, match="stream=True was given with several prompts or samples"):
+    with pytest.raises(ConfigurationError, match="stream=True was given with several prompts, samples or beams"):
         engine.typed([PROMPT], int, stream=True, max_new_tokens=4)
     with pytest.raises(ConfigurationError, match="output_type is the text 'int'"):
         engine.typed(PROMPT, "int")

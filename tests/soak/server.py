@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import functools
 import json
 import os
@@ -16,9 +17,12 @@ from typing import Any
 
 from tests.adapters_vllm import engine, schemas
 from tests.adapters_vllm.server import served
+from tests.soak import attack
 from tests.soak.load import Job, soak
 
 THREADS = 8
+# The duration of the attack before the soak, as a share of it.
+ATTACK = 1 / 30
 RECORD = r"[A-Z][a-z]{1,9}, [1-9][0-9]?(, [a-z]{1,7}){0,3}"
 # The least that --control has shown, in MB for each 1,000 requests.
 OWN = {"VLLM::Worker": 16.0}
@@ -113,6 +117,22 @@ def refused(client: Any, chance: random.Random) -> str:
     raise AssertionError(f"{config} was accepted")
 
 
+def hostile(client: Any, chance: random.Random) -> str:
+    """Send a request of a hostile client, which no other job may notice."""
+    import openai
+
+    kind, _, _ = chance.choice(attack.KINDS)
+    config, address = kind(chance.randrange(10**9)), {"X-Forwarded-For": attack.HOSTILE}
+    try:
+        ask(client, chance, config, max_tokens=1, extra_headers=address)
+    except (openai.BadRequestError, openai.APITimeoutError):
+        pass
+    except openai.InternalServerError as error:
+        if error.status_code != 503:
+            raise
+    return "hostile requests"
+
+
 def plain(client: Any, chance: random.Random) -> str:
     assert written(ask(client, chance, None, max_tokens=20))
     return "completions that ask for nothing"
@@ -139,7 +159,7 @@ def nothing(client: Any, chance: random.Random) -> str:
     return "requests that ask for nothing"
 
 
-JOBS = (records, documents, chats, stopped, streams, streams_left, a_new_pattern, a_new_schema, refused, plain)
+JOBS = (records, documents, chats, stopped, streams, streams_left, a_new_pattern, a_new_schema, refused, hostile, plain)
 
 
 def main() -> int:
@@ -150,12 +170,16 @@ def main() -> int:
     options = parser.parse_args()
     plugin = "off" if options.control else "on"
     os.environ |= {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_LOGGING_LEVEL": "WARNING", "LOGITKIT_VLLM_PLUGIN": plugin}
+    late: list[str] = []
     with tempfile.TemporaryDirectory() as folder, served(Path(folder) / "log") as client:
         if not options.control:
             fill(client)
+            late = asyncio.run(attack.attacked(str(client.base_url), 60 * options.minutes * ATTACK))
         print(f"{THREADS} clients of a server", flush=True)
         jobs: list[Job] = [functools.partial(job, client) for job in ((nothing,) if options.control else JOBS)]
-        return soak(jobs, THREADS, options.minutes, options.seed, own={} if options.control else OWN)
+        failed = soak(jobs, THREADS, options.minutes, options.seed, own={} if options.control else OWN)
+    print("\n".join(late))
+    return failed or int(bool(late))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from tests.soak.attack import Waits
 from tests.soak.load import soak
 
 
@@ -42,3 +43,13 @@ def test_a_text_that_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert soak([calm, wrong], threads=2, minutes=1, seed=1, every=0.05) == 1
     assert "WRONG" in capsys.readouterr().out
+
+
+def test_waits_that_are_too_long() -> None:
+    none = [0.1, 0.1, 0.2]
+    assert Waits([0.9, 1.0, 3.1], [0.15, 0.15, 0.9], none).late() == []
+    assert Waits([0.9, 1.2, 3.1], [0.15, 0.25, 0.9], none).late() == [
+        "a new configuration, median: 1.10 s, allowed are 1.0",
+        "a known configuration, median: 0.15 s, allowed are 0.1",
+    ]
+    assert Waits([0.1, 0.1, 3.3], [0.1], none).late() == ["a new configuration, worst: 3.10 s, allowed are 3.0"]

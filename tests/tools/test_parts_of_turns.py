@@ -7,7 +7,8 @@ import json
 import pytest
 
 from logitkit import ToolCall, Tools
-from logitkit.languages import regex
+from logitkit.errors import ConfigurationError
+from logitkit.languages import any_text, regex, sequence
 from logitkit.tools.formats import FORMATS
 from logitkit.tools.turn import ReasoningDelta, TextDelta
 from tests.tools.turns import EOS, accepts, ids_of, same, tools_of, vocabulary
@@ -41,6 +42,26 @@ def test_reasoning_ends_within_its_budget(name: str) -> None:
     long = tools.parse(ids_of(form.reasoning_begin + "Hm." * 30 + str(form.reasoning_end), form), vocabulary(form))
     assert long.outside_at is not None
     assert long.outside_at <= len(ids_of(form.reasoning_begin, form)) + 60
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_a_budget_in_which_the_end_of_reasoning_cannot_be_written(choice: str) -> None:
+    form = FORMATS["mistral"]
+    # The tokens are bytes, and none is [/THINK].
+    assert form.reasoning_end not in form.tokens
+    says = r"^reasoning is 5, but its end '\[/THINK\]' in .* takes at least 8 tokens, .* give True or at least 7, or"
+    with pytest.raises(ConfigurationError, match=says):
+        Tools([*tools_of("mistral").tools], form, choice=choice, reasoning=5).constraint(vocabulary(form))
+    Tools([*tools_of("mistral").tools], form, choice=choice, reasoning=7).constraint(vocabulary(form))
+
+
+def test_a_budget_of_an_answer_is_named_as_it_was_given() -> None:
+    answer = sequence("<answer>", any_text(until="</answer>", max_tokens=5))
+    tools = Tools([*tools_of("mistral").tools], FORMATS["mistral"], choice="none", answer=answer, reasoning=60)
+    with pytest.raises(
+        ConfigurationError, match=r"^max_tokens is 5, but the marker '</answer>' takes at least 9 tokens"
+    ):
+        tools.constraint(vocabulary(FORMATS["mistral"]))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from logitkit import ToolCall, Tools, Vocabulary
@@ -34,6 +35,8 @@ def test_text_is_read_as_its_ids(
     name: str, calls: list[ToolCall], choice: str, keep: float, junk: str, more: bool
 ) -> None:
     form, tools = FORMATS[name], tools_of(name, choice)
+    # Inside of a value, the name of a special token is text, but `ids_of` makes it the token.
+    assume(not any(token in json.dumps(call.arguments) for call in calls for token in form.tokens))
     try:
         whole = tools.write(calls[: 1 if form.separator is None else 3])
     except ConfigurationError:

@@ -15,8 +15,8 @@ __all__ = ["is_row", "masked", "memory_of"]
 FLOATS = (mx.float32, mx.float16, mx.bfloat16)
 INTEGERS = {mx.int32: 4, mx.int64: 8}
 
-# For each mask in use, two arrays of [V]: the allowed ids, and the ids that end a row without any token left.
-_arrays: WeakKeyDictionary[RowMask, tuple[mx.array, mx.array]] = WeakKeyDictionary()
+# For each mask in use, by dtype and width: the allowed ids, [W] bool, and the logits of a row that ends, [W].
+_arrays: WeakKeyDictionary[RowMask, dict[tuple[Any, int], tuple[mx.array, mx.array]]] = WeakKeyDictionary()
 
 
 def is_row(tokens: Any, logits: Any) -> bool:
@@ -38,30 +38,38 @@ def memory_of(tokens: mx.array) -> tuple[bytes, int]:
     return memoryview(memory).tobytes(), INTEGERS[tokens.dtype]
 
 
-def masked(mask: RowMask | None, logits: mx.array) -> mx.array:
-    """Return the logits masked as by `RowMask.apply`, without computing them yet.
+def masked(mask: RowMask | None, logits: mx.array) -> tuple[mx.array, mx.array]:
+    """Return the logits masked as by `RowMask.apply`, and whether they are sound, without computing either yet.
+
+    Broken logits cannot be an error here, because nothing is read: the row ends instead.
 
     Args:
         mask: The mask; None allows everything.
         logits: [1, W], at least as wide as the mask.
+
+    Returns:
+        [1, W], and one bool, which is computed together with it.
     """
+    # The maximum is NaN if any of them is NaN.
+    sound = mx.abs(mx.max(logits)) < np.inf
     if mask is None:
-        return logits
-    arrays = _arrays.get(mask)
-    if arrays is None:
-        arrays = _arrays[mask] = mx.array(mask.legal()), mx.array(_ends(mask))
-    legal, ends = (_wider(array, logits.shape[1]) for array in arrays)
+        return logits, sound
+    legal, ended = _arrays_of(mask, logits)
     never = mx.array(-np.inf, logits.dtype)
-    # NaN, which does not equal itself, counts as -inf.
-    left = mx.where(mx.logical_and(legal, logits == logits), logits, never)
-    return mx.where(mx.all(left == never), mx.where(ends, mx.array(0, logits.dtype), never), left)
+    left = mx.where(legal, logits, never)
+    if mask.is_end:
+        # The logits of a row that has ended do not matter.
+        left, sound = mx.where(left == left, left, never), mx.array(True)
+    return mx.where(mx.logical_and(sound, mx.max(left) > never), left, ended), sound
 
 
-def _ends(mask: RowMask) -> Any:
-    ends = np.zeros(mask.size, np.bool_)
-    ends[mask.forced] = True
-    return ends
-
-
-def _wider(array: mx.array, width: int) -> mx.array:
-    return array if array.shape[0] == width else mx.pad(array, (0, width - array.shape[0]))
+def _arrays_of(mask: RowMask, logits: mx.array) -> tuple[mx.array, mx.array]:
+    known, key = _arrays.setdefault(mask, {}), (logits.dtype, logits.shape[1])
+    found = known.get(key)
+    if found is None:
+        legal = np.zeros(logits.shape[1], np.bool_)
+        legal[: mask.size] = mask.legal()
+        ended = np.full(logits.shape[1], -np.inf, np.float32)
+        ended[mask.forced] = 0
+        found = known[key] = mx.array(legal), mx.array(ended).astype(logits.dtype)
+    return found

@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
         parser.add_argument(
             "--text", type=text_argument, help="check this text; the exit status is 1 if it is illegal or incomplete"
         )
-        add_shared(parser)
+        add_shared(parser, kind)
         parser.set_defaults(kind=kind)
 
 

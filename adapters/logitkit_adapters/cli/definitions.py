@@ -23,36 +23,72 @@ KINDS = {
     "regex": ("PATTERN", "a regular expression (write --regex=PATTERN if it begins with -)"),
     "schema": (
         "SCHEMA",
-        "a JSON Schema; a file, - for standard input, or a Python type such as a pydantic model, as package.module:Name",
+        "a JSON Schema; JSON, a file, - for standard input, or a Python type such as a pydantic model, as package.module:Name",
     ),
-    "tools": ("FILE", "a file with a JSON list of tools in OpenAI's format; - reads it from standard input"),
+    "tools": ("TOOLS", "a JSON list of tools in OpenAI's format; JSON, a file, or - for standard input"),
     "grammar": ("FILE", "a file with a grammar in GBNF or Lark's syntax; - reads it from standard input"),
 }
 
+# The options of each kind, with the arguments of argparse.
+OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "regex": {},
+    "schema": {
+        "whitespace": {
+            "choices": ("compact", "spaced", "bounded"),
+            "help": "the white space to allow: none, one space after commas and colons, or all of json.dumps (default: compact)",
+        }
+    },
+    "tools": {
+        "format": {"metavar": "NAME", "help": "the call format of the model (default: hermes)"},
+        "choice": {
+            "metavar": "CHOICE",
+            "help": "auto, required, none, or the name of the only tool (default: required, so that the examples are calls)",
+        },
+    },
+    "grammar": {
+        "syntax": {
+            "choices": ("gbnf", "lark"),
+            "help": "its syntax (default: lark for a file named *.lark, otherwise gbnf)",
+        },
+        "start": {
+            "metavar": "RULE",
+            "type": text_argument,
+            "help": "its start rule (default: root in gbnf, start in lark)",
+        },
+    },
+}
 
-def add_shared(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that all commands on definitions have.
+
+def add_shared(parser: argparse.ArgumentParser, *kinds: str) -> None:
+    """Add the arguments of commands on definitions.
 
     Args:
         parser: The parser of the command.
+        kinds: The kinds of definition that the command takes.
     """
     parser.add_argument(
         "--tokenizer",
         metavar="DIR",
         help="compile for the transformers tokenizer in this folder (default: that of the demo model)",
     )
-    parser.add_argument("--format", default="hermes", help="for tools: the call format of the model (default: hermes)")
-    parser.add_argument(
-        "--syntax",
-        choices=("gbnf", "lark"),
-        help="for a grammar: its syntax (default: lark for a file named *.lark, otherwise gbnf)",
-    )
-    parser.add_argument(
-        "--start",
-        metavar="RULE",
-        type=text_argument,
-        help="for a grammar: its start rule (default: root in gbnf, start in lark)",
-    )
+    for kind in kinds:
+        for name, described in OPTIONS[kind].items():
+            said = described["help"] if len(kinds) == 1 else f"for --{kind}: {described['help']}"
+            parser.add_argument(f"--{name}", **described | {"help": said})
+
+
+def options_of(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of a kind that are given.
+
+    Raises:
+        UsageError: An option of another kind is given.
+    """
+    for other, options in OPTIONS.items():
+        wrong = [f"--{name}" for name in options if other != kind and getattr(arguments, name, None) is not None]
+        if wrong:
+            raise UsageError(f"{' and '.join(wrong)} cannot be used for a {kind}, only for --{other}; leave it out")
+    given = {name: getattr(arguments, name) for name in OPTIONS[kind]}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def vocabulary_of(folder: str | None) -> Any:
@@ -130,31 +166,34 @@ def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[C
     from logitkit.json_schema.searched_patterns import searched_patterns
     from logitkit.patterns.advice import pattern_advice
 
-    syntax, start = arguments.syntax, arguments.start
-    if kind != "grammar" and (syntax is not None or start is not None):
-        raise UsageError("--syntax and --start are only for grammars; leave them out")
+    options = options_of(kind, arguments)
     if kind == "regex":
         return lambda vocabulary: lk.Regex(given, vocabulary), pattern_advice(given)
     if kind == "schema":
-        schema = imported(given) if names_type(given) else _read(given)
-        return lambda vocabulary: lk.JsonSchema(schema, vocabulary), searched_patterns(load(schema))
-    text = _read(given)
+        schema = imported(given) if names_type(given) else _read_json(given)
+        return lambda vocabulary: lk.JsonSchema(schema, vocabulary, **options), searched_patterns(load(schema))
     if kind == "grammar":
-        if syntax is None:
-            syntax = "lark" if given.lower().endswith(".lark") else "gbnf"
+        text = _read(given)
+        syntax = options.setdefault("syntax", "lark" if given.lower().endswith(".lark") else "gbnf")
         advice: tuple[str, ...] = ()
         with suppress(lk.errors.LogitkitError):  # compilation reports it
             advice = lark_advice(text) if syntax == "lark" else ()
-        return lambda vocabulary: lk.Grammar(text, vocabulary, syntax=syntax, start=start), advice
+        return lambda vocabulary: lk.Grammar(text, vocabulary, **options), advice
+    text = _read_json(given)
     try:
         listed = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{given} is not JSON: {error}") from error
-    tools = lk.Tools(listed, format=arguments.format)
+    tools = lk.Tools(listed, **{"format": "hermes", "choice": "required"} | options)
     said = ((tool, [misspelt(tool.schema), *searched_patterns(load(tool.schema))]) for tool in tools.tools)
     return tools.constraint, tuple(
         f"{tool.name}: {one}" for tool, several in said for one in several if one is not None
     )
+
+
+def _read_json(given: str) -> str:
+    """Return JSON that is an argument itself, or the text of a file."""
+    return given if given.lstrip()[:1] in ("{", "[") else _read(given)
 
 
 def _read(path: str) -> str:

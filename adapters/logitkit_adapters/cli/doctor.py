@@ -79,7 +79,12 @@ def _examined(name: str, slow: bool) -> dict[str, Any]:
     here, needed = _version(name), _needed(name)
     found = {"name": name, "version": here, "needed": needed}
     if here is None:
-        return {**found, "status": "missing", "detail": f"pip install 'logitkit[{EXTRAS[name]}]'"}
+        where = (
+            "in a separate environment, because it does not work with the newest transformers: "
+            if name == "vllm"
+            else ""
+        )
+        return {**found, "status": "missing", "detail": f"{where}pip install 'logitkit[{EXTRAS[name]}]'"}
     if _numbers(here) < _numbers(needed):
         return {**found, "status": "too old", "detail": f"needs {needed}: pip install -U 'logitkit[{EXTRAS[name]}]'"}
     if name not in _TESTS or (name == "vllm" and not slow):

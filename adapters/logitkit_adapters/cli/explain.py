@@ -28,7 +28,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--html", metavar="FILE", help="also write the explanation to this file, as a page for a browser"
     )
-    add_shared(parser)
+    add_shared(parser, *KINDS)
 
 
 def run(arguments: argparse.Namespace) -> int:

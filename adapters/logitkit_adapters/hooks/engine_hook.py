@@ -6,6 +6,7 @@ transformers, one sequence in mlx-lm and llama.cpp), so there the hook would fol
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -47,6 +48,11 @@ class EngineHook(NotAHook):
         """The state of the rows of the last call, in their order, or None before the first."""
         return None if self.tracker is None else self.tracker.state
 
+    @property
+    def broken(self) -> Tensor | None:
+        """The rows of the last call whose logits were broken, [B] bool on a device; on the host, None, since they raise there."""
+        return self._process.broken
+
     def _misused(self) -> ConfigurationError:
         return ConfigurationError(
             f"{self.engine} was given a hook outside of a list; write {self.argument}=[logits_processor(processor)]"
@@ -73,6 +79,12 @@ class EngineHook(NotAHook):
         Args:
             other: The engine that called it.
         """
+        if other == "llama.cpp" and "llama_cpp" not in sys.modules:
+            # Only llama.cpp passes numpy arrays, and it is not there.
+            return ConfigurationError(
+                f"a hook made for {self.engine} was called with a numpy array; in a loop of your own, call the processor "
+                "with torch tensors instead: process_logits(state, logits, context), where torch.from_numpy(array) shares memory"
+            )
         return ConfigurationError(
             f"{other} was given a hook made for {self.engine}, which would follow the wrong rows; make it with "
             f"`logits_processor` of the adapter of the engine that generates ({self.module} is that of {self.engine})"

@@ -40,7 +40,7 @@ def known_vocabulary(read: Callable[[Any, Any], Vocabulary], tokenizer: Any, mod
     Raises:
         VocabularyError: As `read` does.
     """
-    state = [repr(found() if callable(found) else found) for n in CHANGING for found in [getattr(tokenizer, n, None)]]
+    state = [_shown(tokenizer, name) for name in CHANGING]
     key = read, type(model), model is tokenizer, tuple(ends_of(model)), columns_of(model)
     known = _known.get(id(tokenizer))
     if known is None:
@@ -53,3 +53,12 @@ def known_vocabulary(read: Callable[[Any, Any], Vocabulary], tokenizer: Any, mod
     if key not in known or known[key][0] != state:
         known[key] = state, read(tokenizer, model)
     return known[key][1]
+
+
+def _shown(tokenizer: Any, name: str) -> str:
+    """Return what an attribute or method of a tokenizer shows, or nothing if it has none."""
+    try:
+        found = getattr(tokenizer, name, None)
+        return repr(found() if callable(found) else found)
+    except NotImplementedError:  # the tokenizer of mistral-common says so of what it lacks
+        return ""

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import logitkit
+from logitkit.errors import BrokenLogits
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
 from logitkit.tracking import Tracker
@@ -85,6 +86,7 @@ class LlamaCppLogitsProcessor(EngineHook):
 
         Raises:
             BatchMismatch: The numbers of rows of ids and scores differ.
+            BrokenLogits: A score is NaN or +inf, or none is finite.
             ConfigurationError: A shape or dtype is not as above, or the ids do not begin with `prompt`.
             Exception: Any error of the processor.
         """
@@ -117,9 +119,13 @@ class LlamaCppLogitsProcessor(EngineHook):
                 plain, most = self._prompt is None and not self._padding.given, room.longest(len(input_ids))
                 tracker = self._new_tracker(plain=plain, one_prompt=True, max_length=most)
             row = tracker.step(input_ids.tobytes(), input_ids.itemsize, len(scores)) if tracker.steps else None
-            if row is not None:
-                row.process(scores, -np.inf, 0.0)
-            else:
+            try:
+                if row is not None:
+                    row.process(scores, -np.inf, 0.0)
+            except BrokenLogits:
+                # Raised again below, where the step is known.
+                row = None
+            if row is None:
                 shown, logits = torch.from_numpy(input_ids)[None], torch.from_numpy(scores)[None]
                 if self._padding.given:
                     self._padding.check(shown)

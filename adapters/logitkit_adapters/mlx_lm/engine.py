@@ -1,12 +1,12 @@
-"""The engine of an mlx-lm model for sessions: one sequence, or a batch whose rows run one at a time."""
+"""The engine of an mlx-lm model for sessions: one sequence, or a batch of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from logitkit_adapters.mlx_lm.batch import MlxLmBatches
 from logitkit_adapters.mlx_lm.sequence import MlxLmEngine
-from logitkit_adapters.sessions.batch_of_sequences import SequenceBatches
 
 __all__ = ["batch_engine", "sequence_engine"]
 
@@ -22,6 +22,6 @@ def sequence_engine(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | 
     return MlxLmEngine(model, tokenizer, make_cache)
 
 
-def batch_engine(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | None) -> SequenceBatches:
+def batch_engine(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | None) -> MlxLmBatches:
     """Return the engine that runs a batch; the arguments are those of `sequence_engine`."""
-    return SequenceBatches(model, sequence_engine(model, tokenizer, make_cache), "mlx-lm")
+    return MlxLmBatches(model, sequence_engine(model, tokenizer, make_cache), "mlx-lm")

@@ -28,9 +28,10 @@ import torch
 from torch import Tensor
 
 import logitkit
-from logitkit.errors import BatchMismatch, VocabularyError
+from logitkit.errors import BatchMismatch, BrokenLogits, VocabularyError
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
+from logitkit.runtime.broken_logits import UNREAD
 from logitkit.tracking import SequenceTracker, Tracker
 from logitkit.tracking.padding import Padding
 from logitkit_adapters import tokenizers
@@ -77,6 +78,7 @@ class MlxLmLogitsProcessor(EngineHook):
     ) -> None:
         super().__init__(processor, padding)
         self._fresh = True  # before the first call of a generation
+        self._sound: mx.array | None = None  # whether the logits of the last call were sound, if they were not read
         self._lengths: list[int] = []  # of the given prompts, if any
         self._beginning = Beginning(processor, padding)
         self._plain = prompt is None and not padding.given
@@ -109,6 +111,7 @@ class MlxLmLogitsProcessor(EngineHook):
 
         Raises:
             BatchMismatch: There are several rows.
+            BrokenLogits: A logit is NaN or +inf, or none is finite; if they are not read, in the call after that.
             ConfigurationError: The shapes or dtypes are not as above, or the tokens do not belong to the given prompt.
             Exception: Any exception of the processor; the hook is then as it was before the call.
         """
@@ -118,13 +121,13 @@ class MlxLmLogitsProcessor(EngineHook):
         name, begins = (None, False) if one else batch_sequence()
         # More than ids may distinguish the sequences of a batch.
         if name is None and self.tracker.steps and is_row(tokens, logits):
-            memory, width = memory_of(tokens)
-            if self._fresh and self._plain:
-                self._beginning.check(len(memory) // width)
-            row = self.tracker.step(memory, width, logits.shape[-1])
-            if row is not None:
-                self._fresh = False
-                return masked(row.mask(logits.shape[-1]), logits)
+            found = self._masked(tokens, logits)
+            if found is not None:
+                return found
+        if self._sound is not None:
+            last, self._sound = self._sound, None
+            if not last.item():
+                raise BrokenLogits(UNREAD, 0)
         if not isinstance(logits, mx.array):
             self.check_caller(logits)
         ids, taken = call_to_torch(tokens, logits)
@@ -147,10 +150,32 @@ class MlxLmLogitsProcessor(EngineHook):
         self._fresh = False
         return taken.back(processed).array
 
+    def _masked(self, tokens: mx.array, logits: mx.array) -> mx.array | None:
+        """Return the masked logits of a sequence that grows, without reading any; None if only the histories know its state."""
+        memory, width = memory_of(tokens)
+        if self._fresh and self._plain:
+            self._beginning.check(len(memory) // width)
+        row = self.tracker.step(memory, width, logits.shape[-1])
+        if row is None:
+            return None
+        # Known by now, because it was computed together with the last token.
+        if self._sound is not None and not self._sound.item():
+            self._sound = None
+            _, context = self.tracker.resolve(ids_to_torch(tokens).tensor, vocabulary_size=logits.shape[-1])
+            raise BrokenLogits(UNREAD, 0, int(context.lengths - context.prompt_lengths) - 1)
+        self._fresh = False
+        found, self._sound = masked(row.mask(logits.shape[-1]), logits)
+        return found
+
+    @property
+    def broken(self) -> Tensor | None:
+        """Whether the logits of the last call were broken, [1] bool; None if they were read, since they raise then."""
+        return None if self._sound is None else torch.tensor([not self._sound.item()])
+
     def new_generation(self) -> None:
         """Treat the next call as the first of a new generation, whatever its tokens are."""
         self.tracker.new_generation()
-        self._fresh = True
+        self._fresh, self._sound = True, None
 
 
 def logits_processor(

@@ -221,7 +221,7 @@ class BaseSession(ABC, Generic[P]):
         """
         if len(call.rows) != 1:
             raise ConfigurationError(
-                f"{len(call.rows)} prompts or samples are given to stream, which returns the text of one; use generate"
+                f"{len(call.rows)} prompts, samples or beams are given to stream, which returns the text of one; use generate"
             )
         if self._tokenizer()[0] is None:
             raise ConfigurationError(

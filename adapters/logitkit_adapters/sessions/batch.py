@@ -62,6 +62,11 @@ class BatchEngine(CachePort):
         self.lock: AbstractContextManager[Any] = engine.lock
 
     @property
+    def row_by_row(self) -> bool:
+        """Whether a forward pass runs one row, so that rows are generated one after another."""
+        return False
+
+    @property
     def kind(self) -> str:
         """Identifies the engine and the model."""
         return f"{self.name} {self.engine.fingerprint()}"

@@ -14,10 +14,10 @@ from logitkit.sessions.cache_port import SavedCache
 from logitkit.sessions.packing import Packing
 from logitkit.sessions.reuse import common_prefix
 from logitkit.sessions.sequence_state import SequenceState
-from logitkit_adapters.sessions.batch import BatchEngine
+from logitkit_adapters.sessions.batch import BatchEngine, BatchRun
 from logitkit_adapters.sessions.sequence import CachedSequence, SavedSequence, SequenceEngine
 
-__all__ = ["CachedRow", "SequenceBatches"]
+__all__ = ["CachedRow", "SequenceBatches", "SequenceRun"]
 
 
 class CachedRow(NamedTuple):
@@ -33,13 +33,21 @@ class CachedRow(NamedTuple):
 
 
 class SequenceBatches(BatchEngine):
-    """A model of mlx-lm or llama.cpp, or a transformers model with recurrent layers."""
+    """A model of llama.cpp, a model of transformers with recurrent layers, or one of mlx-lm, whose rows may step together."""
 
-    def run(self, state: SequenceState) -> SequenceRun:
+    @property
+    def row_by_row(self) -> bool:
+        """Whether a forward pass runs one row: it does."""
+        return True
+
+    def run(self, state: SequenceState) -> BatchRun:
         """Return a run of the rows of a state."""
+        return SequenceRun(self.engine, self.sequences(state), state.rows)
+
+    def sequences(self, state: SequenceState) -> list[CachedSequence]:
+        """Return a sequence for each row, with the cached part of the row."""
         cache = state.kv_cache if state.kv_cache is not None and self.owns(state) else [CachedRow(None, 0)] * len(state)
-        begun = [self._begun(row, held) for row, held in zip(state.rows, cache, strict=True)]
-        return SequenceRun(self.engine, begun, state.rows)
+        return [self._begun(row, held) for row, held in zip(state.rows, cache, strict=True)]
 
     def continuations(self, prompt: Sequence[int], rows: Sequence[Sequence[int]]) -> Iterator[Tensor]:
         """Yield the logits of each row; what a row shares with the one before is not fed again, if the cache can be cut."""

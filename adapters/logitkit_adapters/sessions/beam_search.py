@@ -67,13 +67,13 @@ class BeamSearch:
     def step(self, logits: Tensor, is_last: bool) -> None:
         """Extend every beam by a token."""
         rows, beams, count = self._rows, self._beams, self._count
-        likelihood = logits.log_softmax(1)
-        scores = rows.processed(likelihood)[:count]
+        scores = rows.processed(rows.likelihood(logits))[:count]
         best, parents, tokens = best_continuations(
             rows.weights[:count].reshape(-1, beams), scores, beams * (1 + len(rows.ends))
         )
         is_end = torch.isin(tokens, rows.ends) | is_last
         columns = [column.tolist() for column in (self._scores(best, 1, parents), best, parents, tokens, is_end)]
+        rows.raise_broken()
         going: list[Hypothesis] = []
         for prompt, is_open in enumerate(self._is_open):
             # Best first, with the weights that stand for no text at the end.

@@ -8,10 +8,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from logitkit.errors import BrokenLogits
 from logitkit.sessions.sequence_parts import RowPiece, Weights, put_together, weights_of
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit_adapters.sessions.batch import BatchEngine, BatchRun
-from logitkit_adapters.sessions.batch_of_sequences import SequenceBatches
+from logitkit_adapters.sessions.batch_of_sequences import SequenceBatches, SequenceRun
 from logitkit_adapters.sessions.beam_search import BeamSearch
 from logitkit_adapters.sessions.written_rows import Decoding, Steps, WrittenRows
 
@@ -38,7 +39,8 @@ def write(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, 
         steps: The maximum number of steps, at least 1.
         samples: The number of rows that each row of the state becomes.
     """
-    if isinstance(engine, SequenceBatches) and not how.beams:
+    if engine.row_by_row and not how.beams:
+        assert isinstance(engine, SequenceBatches)
         return (yield from _row_by_row(engine, state, how, steps, samples))
     run = engine.run(state)
     logits = run.start()
@@ -67,6 +69,7 @@ def _row_by_row(engine: SequenceBatches, state: SequenceState, how: Decoding, st
     for row, tokens in enumerate(state.rows):
         weights = Weights(*(w.reshape(-1)[row].reshape(1, 1) for w in weights_of(state)))
         run = engine.run(put_together(state, [RowPiece(row, len(tokens))], weights))
+        assert isinstance(run, SequenceRun)
         logits = run.start()
         if written is None:
             written = WrittenRows(how, _repeated(state, samples), logits.shape[1], steps)
@@ -74,8 +77,11 @@ def _row_by_row(engine: SequenceBatches, state: SequenceState, how: Decoding, st
         for sample in range(samples):
             part, one = written.only(row * samples + sample), run.only(sample)
             # A copy, because a processor may overwrite its logits, and the next sample starts from the same.
-            for _ in _grow(part, one, logits.clone(), steps, part.choose):
-                yield row * samples + sample, part
+            try:
+                for _ in _grow(part, one, logits.clone(), steps, part.choose):
+                    yield row * samples + sample, part
+            except BrokenLogits as error:
+                raise BrokenLogits(error.reason, row * samples + sample, error.step) from None
             parts.append(part)
             caches += one.cache()
     assert written is not None

@@ -1,4 +1,4 @@
-"""Why a row ended: EOS, a complete constraint, a stop, constraints in conflict, or the token limit."""
+"""Why a row ended: EOS, a complete constraint, a stop, processors in conflict, or the token limit."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from logitkit.composition.chain import members
-from logitkit.composition.conflicts import conflicts
-from logitkit.protocol.calls import advance_checked, init_checked, process_checked
+from logitkit.composition.conflicts import fired_rows, legal_tokens, refused_ends
+from logitkit.protocol.calls import advance_checked, init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, Role, role_of
 
@@ -17,9 +17,19 @@ __all__ = ["end_of_row"]
 
 
 def end_of_row(
-    processor: Processor[Any] | None, prompt: list[int], new: list[int], limit: int, ends: Collection[int], columns: int
+    processor: Processor[Any] | None,
+    prompt: list[int],
+    new: list[int],
+    limit: int,
+    ends: Collection[int],
+    columns: int,
+    *,
+    emptied: bool = False,
 ) -> str:
     """Return why a row ended, as in `GeneratedRow.finished`.
+
+    A row that ended with EOS may have been ended because no token was left, whichever processor banned the last one. So an end
+    that any constraint does not allow is a conflict, unless a stop ended the row.
 
     Args:
         processor: The processor, or None. Its constraints may end a row.
@@ -28,31 +38,33 @@ def end_of_row(
         limit: The maximum number of new tokens.
         ends: The ids that end a row.
         columns: The number of columns of the logits; 0 if it is unknown.
+        emptied: Whether it is known that no token was left, so that the model did not choose the end.
     """
     ended = not new or new[-1] in ends
-    own = "eos" if ended else "length"
-    parts = [] if processor is None or not new else [p for p in members(processor) if role_of(p) is Role.CONSTRAINT]
+    own = ("conflict" if emptied else "eos") if ended else "length"
+    parts = [] if processor is None or not new else members(processor)
+    parts = [part for part in parts if role_of(part) is Role.CONSTRAINT or hasattr(part, "fired")]
     if not parts:
         return own
+    sizes = [vocabulary.size for part in parts if (vocabulary := getattr(part, "vocabulary", None)) is not None]
+    start = Context.of([prompt], max([columns, max(new) + 1, *sizes]), max_length=len(prompt) + limit)
     text = torch.tensor([new[: len(new) - ended]], dtype=torch.int64)
-    columns = max([columns, *(part.vocabulary.size for part in parts if hasattr(part, "vocabulary"))])
-    start = Context.of([prompt], columns, max_length=len(prompt) + limit)
-    states = [advance_checked(part, init_checked(part, start), text) for part in parts]
-    for part, state in zip(parts, states, strict=True):
-        if hasattr(part, "fired") and bool(part.fired(state)):
-            return f"stop: {_shown(part, state)}"
-    left, context = torch.zeros(1, columns), start.at(start.lengths + text.shape[1])
-    for part, state in zip(parts, states, strict=True):
-        left = process_checked(part, state, left, context)
-    legal = left[0] > -torch.inf
-    is_left = bool(legal.any())
-    legal[[i for i in ends if i < columns]] = False
+    states = [(part, advance_checked(part, init_checked(part, start), text)) for part in parts]
+    stops = [pair for pair in states if hasattr(pair[0], "fired")]
+    for (stop, state), fired in zip(stops, fired_rows(stops), strict=True):
+        if bool(fired):
+            return f"stop: {_shown(stop, state)}"
+    constraints = [pair for pair in states if role_of(pair[0]) is Role.CONSTRAINT]
+    context = start.at(start.lengths + text.shape[1])
+    known = [i for i in ends if i < context.vocabulary_size]
+    refused = bool(refused_ends(constraints, context, new[-1:] if ended else known))
+    if ended and refused:
+        return "conflict"
+    legal, _ = legal_tokens(constraints, context, known)
+    legal[:, known] = False
     if bool(legal.any()):
         return own
-    if len(parts) == 1 and is_left and not (hasattr(parts[0], "is_dead") and bool(parts[0].is_dead(states[0]))):
-        return "closed"
-    # A constraint ends a row in which those before it leave no token, so an EOS that is left says nothing.
-    return "conflict" if bool(conflicts(parts, states, sorted(ends), columns)) else "closed"
+    return "conflict" if refused else "closed"
 
 
 def _shown(stops: Any, state: Any) -> str:

@@ -57,7 +57,7 @@ class Continuous(GeneratorOptions):
         """
         how = self._with(max_new_tokens, options)
         with self.engine.lock:
-            return finished(how.started(prompt, attention_mask)[1])
+            return finished(how.started(prompt, attention_mask)[2])
 
     def stream(
         self,
@@ -87,22 +87,30 @@ class Continuous(GeneratorOptions):
                 f"a stream has num_beams={how.num_beams}, but the best beam is known only at the end; call the generator instead"
             )
         with self.engine.lock:
-            return StateStream(self.engine, *how.started(prompt, attention_mask), how.samples)
+            state, samples, steps = how.started(prompt, attention_mask)
+            return StateStream(self.engine, state, steps, samples)
 
     def _with(self, max_new_tokens: int | None, options: dict[str, Any]) -> Self:
         return self.with_options(options if max_new_tokens is None else {**options, "max_new_tokens": max_new_tokens})
 
-    def started(self, prompt: Prompt | SequenceState, attention_mask: Tensor | None) -> tuple[SequenceState, Steps]:
-        """Return the initial state, and the steps from it."""
+    def started(
+        self, prompt: Prompt | SequenceState, attention_mask: Tensor | None
+    ) -> tuple[SequenceState, int, Steps]:
+        """Return the initial state, the number of samples of the result, and the steps to it.
+
+        A generator whose number of samples was not given continues as many as a state has, and a state of one sample becomes as
+        many as the generator has.
+        """
         state = initial_state(self.engine, prompt, attention_mask)
-        repeats = 1 if isinstance(prompt, SequenceState) else self.samples
-        if state.num_samples * repeats != self.samples:
+        samples = state.num_samples if self.num_samples is None and self.num_beams == 1 else self.samples
+        repeats = samples if state.num_samples == 1 else 1
+        if state.num_samples * repeats != samples:
             raise SampleMismatch(
-                f"the state has {state.num_samples} samples, and the generator {self.samples}; give the generator num_samples="
-                f"{state.num_samples}, select samples of the state, or repeat its only one by fan_out({self.samples})"
+                f"the state has {state.num_samples} samples, and the generator {samples}; give the generator num_samples="
+                f"{state.num_samples} or leave it out, or select one sample of the state"
             )
         most = self.steps(state)
-        return state, write_others(state, repeats, lambda others: self._written(others, most, repeats))
+        return state, samples, write_others(state, repeats, lambda others: self._written(others, most, repeats))
 
     def _written(self, state: SequenceState, most: int, repeats: int) -> Steps:
         """Generate up to `most` tokens for every row, each of which becomes `repeats` rows."""
@@ -184,6 +192,11 @@ def continuous(
         True
     """
     refuse_sampling_options(options, [*OPTIONS, "processor", "make_cache"])
+    if isinstance(model, Continuous):
+        raise ConfigurationError(
+            "model is a generator that continuous has made; call it, with other options if need be: generator(prompt, seed=1). "
+            "For another processor, give continuous the model and the tokenizer again; generators continue each other's states"
+        )
     engine = batch_engine_of(model, tokenizer, make_cache)
     check_tokens(processor, model, tokenizer)
     return Continuous(

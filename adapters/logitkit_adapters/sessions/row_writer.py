@@ -10,9 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from logitkit.composition.chain import Chain
 from logitkit.composition.engine_logits import EngineLogits
+from logitkit.errors import BrokenLogits
 from logitkit.protocol.calls import advance_checked, init_checked
 from logitkit.protocol.context import Context
+from logitkit.protocol.processor import Processor
 from logitkit.protocol.stateless import Stateless
 from logitkit.sessions.forced_run import forced_run, may_force
 from logitkit.sessions.token_choice import drawn_tokens
@@ -50,15 +53,15 @@ class RowWriter:
     forced_tokens: int = 0
 
     def __post_init__(self) -> None:
-        self._processor = self.call.processor
-        self._process = None if self._processor is None else EngineLogits(self._processor)
+        self._processor: Processor[Any] = Chain(()) if self.call.processor is None else self.call.processor
+        self._process = EngineLogits(self._processor)
         # The tokens that the state includes.
         self._committed: list[int] = []
         # The context of the prompt; `_now` adds the tokens after it.
         self._context: Any = None
         self._state: Any = None
         columns = self.engine.vocabulary_size
-        self._may_force = self._processor is not None and columns > 0 and may_force(self._processor)
+        self._may_force = columns > 0 and may_force(self._processor)
         if self._may_force:
             self._begin(columns, self.engine.device)
 
@@ -94,7 +97,10 @@ class RowWriter:
     def finished(self) -> str:
         """Why the row ended; see `GeneratedRow`."""
         columns = 0 if self._context is None else self._context.vocabulary_size
-        return end_of_row(self._processor, self.prompt, self.tokens, self.max_new_tokens, self.ends, columns)
+        emptied = self._process.emptied is not None and bool(self._process.emptied)
+        return end_of_row(
+            self._processor, self.prompt, self.tokens, self.max_new_tokens, self.ends, columns, emptied=emptied
+        )
 
     def _forced(self, limit: int) -> list[int]:
         """Return the next tokens as long as there is no alternative."""
@@ -103,27 +109,33 @@ class RowWriter:
         return forced_run(self._processor, self._state, context=self._now(), limit=limit)
 
     def _choose(self, logits: Tensor) -> int:
-        """Return the next token, from logits [V]."""
+        """Return the next token, from logits [V].
+
+        Raises:
+            BrokenLogits: The logits are broken.
+        """
         context = self._context
-        if self._process is not None:
-            if context is None or (context.vocabulary_size, context.device) != (len(logits), logits.device):
-                self._begin(len(logits), logits.device)
-            ends = sorted(self.engine.eos_ids)
-            logits = self._process(self._state, logits[None], self._now(), ends)
-        if not self.call.log_probs:
-            return self._chosen(logits)
-        # Before the choice, which may overwrite the logits.
-        scores = logits.reshape(-1).to(torch.float64).log_softmax(0)
-        token = self._chosen(logits)
-        self.log_probs.append(float(scores[token]))
-        return token
+        if context is None or (context.vocabulary_size, context.device) != (len(logits), logits.device):
+            self._begin(len(logits), logits.device)
+        try:
+            return self._chosen(self._process(self._state, logits[None], self._now(), sorted(self.engine.eos_ids)))
+        except BrokenLogits as error:
+            raise BrokenLogits(error.reason, self.stream, len(self._committed)) from None
 
     def _chosen(self, logits: Tensor) -> int:
+        # Before the choice, which may overwrite the logits.
+        scores = logits[0].to(torch.float64).log_softmax(0) if self.call.log_probs else None
         if self.call.seed is None:
-            return self.engine.greedy(logits)
-        length = len(self.prompt) + len(self._committed)
-        stream, position = (torch.tensor([n], device=logits.device) for n in (self.stream, length))
-        return int(drawn_tokens(logits.reshape(1, -1), self.call.seed, stream, position))
+            token = self.engine.greedy(logits)
+        else:
+            length = len(self.prompt) + len(self._committed)
+            stream, position = (torch.tensor([n], device=logits.device) for n in (self.stream, length))
+            token = int(drawn_tokens(logits, self.call.seed, stream, position))
+        # On a device, the flag is known with the token.
+        self._process.raise_broken()
+        if scores is not None:
+            self.log_probs.append(float(scores[token]))
+        return token
 
     def _commit(self, tokens: list[int]) -> None:
         """Advance the processor by the chosen tokens."""
@@ -141,13 +153,15 @@ class RowWriter:
         self._advance(self._committed)
 
     def _advance(self, tokens: list[int]) -> None:
-        # A `Stateless` function has no state to advance.
-        if tokens and not isinstance(self._processor, Stateless):
+        # A `Stateless` function has no state to advance, and neither has no processor.
+        if tokens and self.call.processor is not None and not isinstance(self._processor, Stateless):
             # Through numpy, which converts lists several times as fast as torch.
             ids = torch.from_numpy(np.array([tokens], np.int64)).to(self._context.device)
             self._state = advance_checked(self._processor, self._state, ids)
 
     def _now(self) -> Context:
-        """Return the context at the current length of the row."""
+        """Return the context at the current length of the row, if a processor may read it."""
         context: Context = self._context
-        return context.at(context.prompt_lengths + len(self._committed)) if self._committed else context
+        if self.call.processor is None or not self._committed:
+            return context
+        return context.at(context.prompt_lengths + len(self._committed))

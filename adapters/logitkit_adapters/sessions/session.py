@@ -10,16 +10,13 @@ from typing import Any
 from logitkit.composition.engine_ends import check_ends, vocabulary_ends
 from logitkit.parameters.integers import checked_integer
 from logitkit.protocol.processor import Processor, check_is_processor
-from logitkit.sessions.reuse import Reuse
-from logitkit.sessions.text_continuation import added_text
-from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.sessions.base_session import CREATION, MOST, BaseSession
 from logitkit_adapters.sessions.cached_sequences import Begun, CachedSequences
-from logitkit_adapters.sessions.end_of_row import end_of_row
 from logitkit_adapters.sessions.engines import check_tokens, engine_of
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
 from logitkit_adapters.sessions.generator import continuous
 from logitkit_adapters.sessions.row_writer import RowWriter
+from logitkit_adapters.sessions.rows_together import NOTHING, generated_rows, text_of
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 from logitkit_adapters.sessions.session_call import SessionCall
 from logitkit_adapters.sessions.text_pieces import TextPieces
@@ -28,9 +25,6 @@ __all__ = ["Session"]
 
 # The default limit of cached tokens: several conversations of a few thousand.
 KEPT = 32_768
-
-# The row of a prompt that contains only padding, which has ended.
-NOTHING = GeneratedRow([], "", Reuse(0, 0, []), prompt_tokens=0, positions_fed=0, forward_passes=0)
 
 
 class Session(BaseSession[Processor[Any]]):
@@ -118,11 +112,13 @@ class Session(BaseSession[Processor[Any]]):
         return tokenizer, None if tokenizer is None else self._engine.encode
 
     def _rows(self, call: SessionCall) -> Iterable[GeneratedRow]:
+        if call.num_beams > 1:
+            for tokens, count in zip(call.prompts, call.counts, strict=True):
+                yield from self._beams(call, tokens, count) if tokens else [NOTHING] * call.num_beams
+            return
         for row, (tokens, count) in enumerate(call.rows):
             if not tokens:
-                yield from [NOTHING] * call.num_beams
-            elif call.num_beams > 1:
-                yield from self._beams(call, tokens, count)
+                yield NOTHING
             else:
                 writer, begun = self._begun(call, tokens, count, row)
                 try:
@@ -147,7 +143,7 @@ class Session(BaseSession[Processor[Any]]):
         self._cached.keep(sequence, approximate)
         return GeneratedRow(
             token_ids=writer.tokens,
-            text=self._text(writer.prompt, writer.tokens, writer.ends),
+            text=text_of(self._engine.tokenizer, writer.prompt, writer.tokens, writer.ends),
             reuse=reuse,
             prompt_tokens=len(writer.prompt),
             positions_fed=sequence.positions_fed,
@@ -195,30 +191,4 @@ class Session(BaseSession[Processor[Any]]):
         find = self._continuous(
             call.processor, max_new_tokens=count, num_beams=call.num_beams, length_penalty=call.length_penalty
         )
-        state = find(tokens)
-        ends, columns = self._engine.eos_ids | vocabulary_ends(call.processor), self._engine.vocabulary_size
-        for row, weight in enumerate(state.weights[0].tolist()):
-            new = [*state.rows[row][len(tokens) :]]
-            there = state.attention_masks[row] == 1
-            log_probs = state.token_log_probs[row][there].tolist()[len(tokens) :]
-            if state.finished[row]:
-                new.append(int(state.token_ids[row, there.nonzero()[-1] + 1]))
-                log_probs.append(weight - sum(log_probs))
-            fed = (0 if row else len(tokens)) + max(len(new) - 1, 0)
-            yield GeneratedRow(
-                token_ids=new,
-                text=self._text(tokens, new, ends),
-                reuse=Reuse(0, 0, tokens),
-                prompt_tokens=len(tokens),
-                positions_fed=fed,
-                forward_passes=len(new),
-                finished=end_of_row(call.processor, tokens, new, count, ends, columns),
-                log_probs=log_probs if call.log_probs else None,
-                log_prob=weight,
-            )
-
-    def _text(self, prompt: list[int], new: list[int], ends: frozenset[int]) -> str:
-        if self._engine.tokenizer is None:
-            return ""
-        written = new[:-1] if new and new[-1] in ends else new
-        return added_text(prompt, written, TextTokenizer(self._engine.tokenizer))
+        return generated_rows(find(tokens), self._engine, call, [tokens], count)

@@ -57,6 +57,6 @@ class SessionCall:
 
     @property
     def rows(self) -> list[tuple[list[int], int]]:
-        """The prompt and the maximum number of new tokens of each row."""
+        """The prompt and the maximum number of new tokens of each row: of each sample or beam."""
         pairs = zip(self.prompts, self.counts, strict=True)
-        return [pair for pair in pairs for _ in range(self.num_samples)]
+        return [pair for pair in pairs for _ in range(max(self.num_samples, self.num_beams))]

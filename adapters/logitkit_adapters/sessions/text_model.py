@@ -13,17 +13,20 @@ from torch import Tensor
 from logitkit.composition.chain import chain
 from logitkit.composition.engine_tokens import check_tokens_agree
 from logitkit.output_types import OutputType
-from logitkit.protocol.processor import Processor
+from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.sessions.tokenizations import Row, contexts_of, log_probs_of
 from logitkit.vocabulary.vocabulary import Vocabulary
 from logitkit_adapters.loaded_class import is_instance
 from logitkit_adapters.sessions.base_session import BaseSession
 from logitkit_adapters.sessions.batch import BatchEngine
 from logitkit_adapters.sessions.engines import batch_engine_of, engine_of, vocabulary_of
+from logitkit_adapters.sessions.generated import GeneratedRow
 from logitkit_adapters.sessions.initial_state import initial_state
 from logitkit_adapters.sessions.prompts import Prompt, read_prompts
+from logitkit_adapters.sessions.rows_together import rows_together
 from logitkit_adapters.sessions.sequence import SequenceEngine
 from logitkit_adapters.sessions.session import Session
+from logitkit_adapters.sessions.session_call import SessionCall
 
 __all__ = ["TextModel", "text_model"]
 
@@ -87,6 +90,18 @@ class TextModel:
         """Return a new session."""
         return Session(self.model, self.tokenizer)
 
+    def generated(self, session: BaseSession[Any], call: SessionCall, batch_size: int) -> Sequence[GeneratedRow]:
+        """Return the rows of a call, which run together if the engine can do that.
+
+        Args:
+            session: A session without a cache, which runs them otherwise.
+            call: The call, with the same limit for all prompts.
+            batch_size: The maximum number of rows that run together.
+        """
+        if len(call.prompts) * max(call.num_samples, call.num_beams) == 1 or self._batches.row_by_row:
+            return session.run(call).rows
+        return rows_together(self._batches, call, batch_size)
+
     def constraint(self, kind: OutputType, closing: bool) -> Processor[Any]:
         """Return the constraint of an output type.
 
@@ -100,8 +115,18 @@ class TextModel:
     def request(
         self, kind: OutputType, constraint: Processor[Any], closing: bool, processor: Processor[Any] | None = None
     ) -> Any:
-        """Return the processor for a call of a session: a constraint, and then another processor."""
-        return constraint if processor is None else chain(constraint, processor)
+        """Return the processor for a call of a session: a constraint, and then another processor.
+
+        Raises:
+            ConfigurationError: Together, they allow no text.
+            VocabularyError: The processor was built for another tokenizer.
+        """
+        if processor is None:
+            return constraint
+        # Before the chain compares vocabularies, since it does not say in which tokens they differ.
+        check_is_processor(processor)
+        check_tokens_agree(processor, self.vocabulary)
+        return chain(constraint, processor)
 
     def prompts(self, prompt: Prompt) -> list[list[int]]:
         """Return the tokens of prompts as a session reads them."""

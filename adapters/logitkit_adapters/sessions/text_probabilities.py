@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from logitkit.errors import ConfigurationError
+from logitkit.errors import BrokenLogits, ConfigurationError
 from logitkit.parameters.integers import checked_integer
 from logitkit.sessions.tokenizations import tokenizations
 from logitkit_adapters.sessions.prompts import Prompt
@@ -53,6 +53,7 @@ def probabilities(
         The probability of each option, in the given order.
 
     Raises:
+        BrokenLogits: The logits of the model have NaN or +inf.
         ConfigurationError: There are several prompts, no options, two equal ones, an option that the tokens cannot spell, or too
             many tokenizations; or the prompt with an option exceeds the model's positions.
         VocabularyError: The bytes of the tokens cannot be recovered.
@@ -92,5 +93,7 @@ def probabilities(
     sums = torch.stack(
         [torch.tensor([next(values) for _ in found], dtype=torch.float64).logsumexp(0) for found in rows]
     )
+    if bool(sums.isnan().any()):
+        raise BrokenLogits(f"the probability of {texts[int(sums.isnan().nonzero()[0])]!r:.60} is NaN")
     logs = sums.log_softmax(0) if normalized else sums
     return {one: math.exp(value) for one, value in zip(texts, logs.tolist(), strict=True)}

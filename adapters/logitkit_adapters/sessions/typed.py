@@ -2,74 +2,240 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import Any, Literal, TypeVar, overload
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from logitkit.errors import ConfigurationError
+from logitkit.languages.language import Language
 from logitkit.output_types import output_type_of
+from logitkit.parameters.integers import checked_integer
 from logitkit.protocol.processor import Processor
-from logitkit_adapters.sessions.base_session import BaseSession
+from logitkit.tools.tools import Tools
+from logitkit.tools.turn import Turn
+from logitkit_adapters.sessions.base_session import MOST, BaseSession
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
 from logitkit_adapters.sessions.generation_stream import GenerationStream
 from logitkit_adapters.sessions.prompts import Prompt, stands_for_several
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
+from logitkit_adapters.sessions.session_call import SessionCall
 from logitkit_adapters.sessions.text_model import text_model
-from logitkit_adapters.sessions.typed_output import OutputReader, TypedOutput
+from logitkit_adapters.sessions.typed_call import typed_outputs
+from logitkit_adapters.sessions.typed_options import TypedOptions
+from logitkit_adapters.sessions.typed_output import OutputReader, TypedOutput, raise_first
 
 __all__ = ["TypedStream", "generate_typed"]
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 OPTIONS = (
-    *("attention_mask", "max_new_tokens", "processor", "seed", "num_samples"),
-    *("closing", "stream", "session"),
+    *("attention_mask", "max_new_tokens", "processor", "seed", "num_samples", "num_beams", "length_penalty"),
+    *("closing", "stream", "errors", "retries", "batch_size", "session"),
 )
+# The maximum number of new tokens, unless it is given: a page of text.
+DEFAULT_LIMIT = 1024
+
+One: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, Any]]
+Several: TypeAlias = list[str] | Sequence[list[int]] | Sequence[Sequence[Mapping[str, Any]]]
+Text: TypeAlias = re.Pattern[str] | Language
 
 
-class TypedStream(GenerationStream):
+class TypedStream(GenerationStream, Generic[V]):
     """The pieces of the text of a value, and the value after the last piece.
 
     Args:
         pieces: Yields the pieces and returns the result.
         read: Returns the output of a row.
+        errors: Whether an output that is not a value raises its error, or is returned.
     """
 
     def __init__(
-        self, pieces: Generator[str, None, Generated], read: Callable[[GeneratedRow], TypedOutput[Any]]
+        self,
+        pieces: Generator[str, None, Generated],
+        read: Callable[[GeneratedRow], TypedOutput[V]],
+        errors: Literal["raise", "return"] = "raise",
     ) -> None:
         super().__init__(pieces)
-        self._read = read
+        self._read, self._errors = read, errors
 
     @property
-    def output(self) -> TypedOutput[Any]:
+    def output(self) -> TypedOutput[V]:
         """The output, after the last piece.
 
         Raises:
             ConfigurationError: The generation has not ended.
-            IncompleteOutput: The output was cut off.
+            OutputError: The output was cut off, or a validator refuses it.
         """
-        return self._read(self.generated.rows[0])
+        output = self._read(self.generated.rows[0])
+        if self._errors == "raise":
+            raise_first([output])
+        return output
 
     @property
-    def value(self) -> Any:
+    def value(self) -> V:
         """The value, after the last piece; see `output`."""
         return self.output.value
 
 
-# One text gives one output; a type checker cannot tell the other cases apart.
+# For each shape of the result, first the types whose values a type checker knows.
 @overload
 def generate_typed(
     model: Any,
     tokenizer: Any,
-    prompt: str,
+    prompt: One,
     output_type: type[T],
     *,
     num_samples: Literal[1] = 1,
+    num_beams: Literal[1] = 1,
     stream: Literal[False] = False,
-    **options: Any,
+    **options: Unpack[TypedOptions],
 ) -> TypedOutput[T]: ...
 @overload
-def generate_typed(model: Any, tokenizer: Any, prompt: Prompt, output_type: Any, **options: Any) -> Any: ...
+def generate_typed(
+    model: Any,
+    tokenizer: Any,
+    prompt: One,
+    output_type: Text,
+    *,
+    num_samples: Literal[1] = 1,
+    num_beams: Literal[1] = 1,
+    stream: Literal[False] = False,
+    **options: Unpack[TypedOptions],
+) -> TypedOutput[str]: ...
+@overload
+def generate_typed(
+    model: Any,
+    tokenizer: Any,
+    prompt: One,
+    output_type: Tools,
+    *,
+    num_samples: Literal[1] = 1,
+    num_beams: Literal[1] = 1,
+    stream: Literal[False] = False,
+    **options: Unpack[TypedOptions],
+) -> TypedOutput[Turn]: ...
+@overload
+def generate_typed(
+    model: Any,
+    tokenizer: Any,
+    prompt: One,
+    output_type: Any,
+    *,
+    num_samples: Literal[1] = 1,
+    num_beams: Literal[1] = 1,
+    stream: Literal[False] = False,
+    **options: Unpack[TypedOptions],
+) -> TypedOutput[Any]: ...
+@overload
+def generate_typed(
+    model: Any,
+    tokenizer: Any,
+    prompt: One,
+    output_type: type[T],
+    *,
+    num_samples: Literal[1] = 1,
+    num_beams: Literal[1] = 1,
+    stream: Literal[True],
+    **options: Unpack[TypedOptions],
+) -> TypedStream[T]: ...
+@overload
+def generate_typed(
+    model: Any,
+    tokenizer: Any,
+    prompt: One,
+    output_type: Text,
+    *,
+    num_samples: Literal[1] = 1,
+    num_beams: Literal[1] = 1,
+    stream: Literal[True],
+    **options: Unpack[TypedOptions],
+) -> TypedStream[str]: ...
+@overload
+def generate_typed(
+    model: Any,
+    tokenizer: Any,
+    prompt: One,
+    output_type: Tools,
+    *,
+    num_samples: Literal[1] = 1,
+    num_beams: Literal[1] = 1,
+    stream: Literal[True],
+    **options: Unpack[TypedOptions],
+) -> TypedStream[Turn]: ...
+@overload
+def generate_typed(
+    model: Any,
+    tokenizer: Any,
+    prompt: One,
+    output_type: Any,
+    *,
+    num_samples: Literal[1] = 1,
+    num_beams: Literal[1] = 1,
+    stream: Literal[True],
+    **options: Unpack[TypedOptions],
+) -> TypedStream[Any]: ...
+@overload
+def generate_typed(
+    model: Any,
+    tokenizer: Any,
+    prompt: Several,
+    output_type: type[T],
+    *,
+    num_samples: int = 1,
+    num_beams: int = 1,
+    stream: Literal[False] = False,
+    **options: Unpack[TypedOptions],
+) -> list[TypedOutput[T]]: ...
+@overload
+def generate_typed(
+    model: Any,
+    tokenizer: Any,
+    prompt: Several,
+    output_type: Text,
+    *,
+    num_samples: int = 1,
+    num_beams: int = 1,
+    stream: Literal[False] = False,
+    **options: Unpack[TypedOptions],
+) -> list[TypedOutput[str]]: ...
+@overload
+def generate_typed(
+    model: Any,
+    tokenizer: Any,
+    prompt: Several,
+    output_type: Tools,
+    *,
+    num_samples: int = 1,
+    num_beams: int = 1,
+    stream: Literal[False] = False,
+    **options: Unpack[TypedOptions],
+) -> list[TypedOutput[Turn]]: ...
+@overload
+def generate_typed(
+    model: Any,
+    tokenizer: Any,
+    prompt: Several,
+    output_type: Any,
+    *,
+    num_samples: int = 1,
+    num_beams: int = 1,
+    stream: Literal[False] = False,
+    **options: Unpack[TypedOptions],
+) -> list[TypedOutput[Any]]: ...
+@overload
+def generate_typed(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt,
+    output_type: Any,
+    *,
+    num_samples: int = 1,
+    num_beams: int = 1,
+    stream: bool = False,
+    **options: Unpack[TypedOptions],
+) -> Any: ...
 def generate_typed(
     model: Any,
     tokenizer: Any,
@@ -81,8 +247,13 @@ def generate_typed(
     processor: Processor[Any] | None = None,
     seed: int | None = None,
     num_samples: int = 1,
+    num_beams: int = 1,
+    length_penalty: float = 1.0,
     closing: bool = True,
     stream: bool = False,
+    errors: Literal["raise", "return"] = "raise",
+    retries: int = 0,
+    batch_size: int = 32,
     session: BaseSession[Any] | None = None,
     **others: Any,
 ) -> Any:
@@ -90,30 +261,37 @@ def generate_typed(
 
     Args:
         model: A causal language model of transformers or mlx-lm, a `llama_cpp.Llama`, or vLLM's `LLM`, created with
-            `logits_processors=["logitkit_adapters.vllm:LogitsProcessor"]`, which runs the prompts of a list together.
+            `logits_processors=["logitkit_adapters.vllm:LogitsProcessor"]`.
         tokenizer: Its tokenizer; None for llama.cpp and vLLM, which have their own.
-        prompt: A text, token ids or a chat, or a list of these, as for `Session.generate`.
+        prompt: A text, token ids or a chat, or a list of these, as for `Session.generate`. The prompts of a list run together.
+            In llama.cpp, in models with recurrent layers and with `session`, they run one after another.
         output_type: A pydantic model, a dataclass, a `TypedDict`, `Literal`, an `Enum`, `int`, `float`, `bool`, `date`,
             `list[int]`, `X | None`, a JSON Schema as a dict, `re.compile(...)`, `logitkit.Tools`, a language or a processor.
-        max_new_tokens: The maximum number of new tokens per output. None: up to the model's last position.
+        max_new_tokens: The maximum number of new tokens per output. None: 1,024, or fewer if the model has fewer positions left.
         attention_mask: 1 for a token and 0 for padding, in the shape of the token ids.
         processor: Further processors, which run after the constraint of the type, such as `logitkit.Temperature(0.7)`. In vLLM,
             they and the type need a JSON form, and are of different kinds.
         seed: Sample with this seed. None: greedy, unless there are several samples.
         num_samples: The number of outputs per prompt.
+        num_beams: The number of beams per prompt, which are its outputs, best first; see `Session.generate`. vLLM refuses it.
+        length_penalty: Beams are compared by their weight divided by this power of their length.
         closing: Whether the output is completed within `max_new_tokens`; ignored if the type is a processor.
         stream: Whether to return the text in pieces, of one prompt and one sample.
+        errors: The way of an output that is not a value. `"raise"`: raise its error, which has the other outputs of the
+            list. `"return"`: return it with the `error`, and with None as its value.
+        retries: How many times an output that is not a value is sampled again, with another seed.
+        batch_size: The maximum number of rows that run together in transformers and mlx-lm.
         session: A session of the model, whose cache and `max_length` then apply, but not its processor. None: a new one.
         **others: None are allowed; the error names the processor or argument to use instead.
 
     Returns:
-        A `TypedOutput`. For a list of prompts, or several samples, a list of them, all samples of the first prompt first. With
-        `stream`, a `TypedStream`.
+        A `TypedOutput`. For a list of prompts, or several samples or beams, a list of them, those of the first prompt first.
+        With `stream`, a `TypedStream`.
 
     Raises:
         IncompleteOutput: The token limit is too low for any output of this type, which is checked before generation if
             possible; or an output was cut off, or ended by a stop before it was complete.
-        ValueError: A validator of the type refuses the value.
+        InvalidOutput: A validator of the type refuses the value.
         ConfigurationError: An argument is not allowed.
 
     Example:
@@ -128,25 +306,47 @@ def generate_typed(
         (True, 'closed')
     """
     refuse_sampling_options(others, OPTIONS)
+    if errors not in ("raise", "return"):
+        raise ConfigurationError(f"errors is {errors!r}; allowed are 'raise' and 'return'")
+    checked_integer("retries", retries, 0, MOST)
+    checked_integer("batch_size", batch_size, 1, MOST)
     if session is not None:
-        if not isinstance(session, BaseSession):
-            raise ConfigurationError(
-                f"session is of type {type(session).__name__}; give a Session of the model, or leave it out"
-            )
-        session.check_serves(model)
+        check_session(session, model)
     text, kind = text_model(model, tokenizer), output_type_of(output_type)
     constraint = text.constraint(kind, closing)
     request = text.request(kind, constraint, closing, processor)
     used = text.session() if session is None else session
-    call = used.prepare(
-        prompt, attention_mask, max_new_tokens, request, seed=seed, num_samples=num_samples, log_probs=text.log_probs
-    )
-    several = stands_for_several(prompt) or num_samples > 1
-    if stream and several:
-        raise ConfigurationError("stream=True was given with several prompts or samples; it returns the text of one")
+    how = {"num_samples": num_samples, "num_beams": num_beams, "length_penalty": length_penalty, "seed": seed}
+    most = DEFAULT_LIMIT if max_new_tokens is None and used.max_length is None else max_new_tokens
+    call = used.prepare(prompt, attention_mask, most, request, log_probs=text.log_probs, **how)
+    limit = min(*call.counts, DEFAULT_LIMIT) if max_new_tokens is None else max_new_tokens
+    call = replace(call, counts=[limit] * len(call.prompts))
     reader = OutputReader(kind, text.vocabulary, constraint, request)
-    reader.check_limit(min(call.counts), max_new_tokens is not None)
+    reader.check_limit(limit, max_new_tokens is not None or limit == DEFAULT_LIMIT)
+    several = stands_for_several(prompt) or len(call.rows) > 1
     if stream:
-        return TypedStream(used.pieces(call), lambda row: reader.read(row, *call.rows[0]))
-    outputs = [reader.read(row, *pair) for row, pair in zip(used.run(call).rows, call.rows, strict=True)]
+        if several or retries:
+            given = "several prompts, samples or beams" if several else f"retries={retries}"
+            raise ConfigurationError(f"stream=True was given with {given}; it returns the text of one output")
+        return TypedStream(used.pieces(call), lambda row: reader.read(row, *call.rows[0]), errors)
+
+    def generate(call: SessionCall) -> Sequence[GeneratedRow]:
+        return text.generated(used, call, batch_size) if session is None else used.run(call).rows
+
+    outputs = typed_outputs(call, generate, reader, retries)
+    if errors == "raise":
+        raise_first(outputs)
     return outputs if several else outputs[0]
+
+
+def check_session(session: object, model: Any) -> None:
+    """Check that a session can run a model.
+
+    Raises:
+        ConfigurationError: It is not a session, or runs another model.
+    """
+    if not isinstance(session, BaseSession):
+        raise ConfigurationError(
+            f"session is of type {type(session).__name__}; give a Session of the model, or leave it out"
+        )
+    session.check_serves(model)

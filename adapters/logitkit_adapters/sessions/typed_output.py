@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from logitkit.configuration.reading import from_config
-from logitkit.errors import IncompleteOutput
+from logitkit.errors import IncompleteOutput, InvalidOutput, OutputError
 from logitkit.explaining.explain import explain
 from logitkit.explaining.explanation import Explanation
 from logitkit.explaining.reason import reason_lines
 from logitkit.output_types import OutputType
 from logitkit.protocol.processor import Processor
 from logitkit.vocabulary.vocabulary import Vocabulary
+from logitkit_adapters.sessions.end_of_row import end_of_row
 from logitkit_adapters.sessions.generated import GeneratedRow
 
-__all__ = ["OutputReader", "TypedOutput"]
+__all__ = ["OutputReader", "TypedOutput", "raise_first"]
 
 T = TypeVar("T")
 
@@ -27,11 +28,13 @@ class TypedOutput(Generic[T]):
 
     Args:
         value: The value: an instance of the type, the data of a schema, a turn with tool calls, or the text of a pattern or
-            language.
+            language. None if there is an error.
         text: Its text.
         token_ids: Its tokens, including a final EOS.
         log_prob: The log-probability of these tokens after the processors; None in a vLLM engine that does not report it.
-        finished: Why it ended, as in `GeneratedRow`: `"eos"`, `"closed"` or `"stop: X"`.
+        finished: Why it ended, as in `GeneratedRow`: `"eos"`, `"closed"` or `"stop: X"`; of an incomplete output also
+            `"conflict"` or `"length"`.
+        error: With `errors="return"`, the reason why the output is not a value; otherwise None.
     """
 
     value: T
@@ -39,6 +42,7 @@ class TypedOutput(Generic[T]):
     token_ids: list[int]
     log_prob: float | None
     finished: str
+    error: OutputError | None = None
 
 
 @dataclass(frozen=True)
@@ -81,30 +85,46 @@ class OutputReader:
             )
 
     def read(self, row: GeneratedRow, prompt: list[int], limit: int) -> TypedOutput[Any]:
-        """Return the output of a row, after its prompt and with its limit of new tokens.
+        """Return the output of a row, after its prompt and with its limit of new tokens; it has an error if it is not a value."""
+        value, error = None, self._incomplete(row, prompt, limit)
+        if error is None:
+            try:
+                value = self.kind.value(row.text, row.token_ids, self.vocabulary)
+            except Exception as refused:  # noqa: BLE001 - a validator may raise anything, and the other rows are not lost
+                error = InvalidOutput(
+                    f"a validator of the type refuses the output {row.text!r:.200}: {refused}", row.text
+                )
+                error.__cause__ = refused
+        return TypedOutput(value, row.text, row.token_ids, row.log_prob, row.finished, error)
 
-        Raises:
-            IncompleteOutput: It was cut off, or ended by a stop before it was complete.
-            ValueError: A validator of the type refuses the value.
-        """
+    def _incomplete(self, row: GeneratedRow, prompt: list[int], limit: int) -> OutputError | None:
+        """Return the error of a row that was cut off, or ended by a stop before it was complete."""
         if row.finished == "length":
-            raise self._incomplete(row, prompt, limit, "was cut off at the token limit")
+            return self._why_incomplete(row, prompt, limit, "was cut off at the token limit")
         if row.finished == "conflict":
             reason = "is incomplete, because the processors together allowed no further token; change the processor"
-            raise self._incomplete(row, prompt, limit, reason)
-        if row.finished.startswith("stop: ") and not self._explained(self.constraint, row, prompt, limit).complete:
-            raise self._incomplete(row, prompt, limit, f"was ended by a {row.finished} before it was complete")
-        value = self.kind.value(row.text, row.token_ids, self.vocabulary)
-        return TypedOutput(value, row.text, row.token_ids, row.log_prob, row.finished)
+            return self._why_incomplete(row, prompt, limit, reason)
+        if self._ends_early(row, prompt, limit):
+            by = f"a {row.finished}" if row.finished.startswith("stop: ") else "EOS"
+            return self._why_incomplete(row, prompt, limit, f"was ended by {by} before it was complete")
+        return None
+
+    def _ends_early(self, row: GeneratedRow, prompt: list[int], limit: int) -> bool:
+        """Whether the constraint of the type by itself does not allow the end of a row, which a stop or EOS has ended."""
+        ends, tokens = self.vocabulary.eos_ids, row.token_ids
+        # Some stops end a row without EOS, as does the token limit, and a row of padding has no tokens.
+        if not tokens or tokens[-1] not in ends:
+            tokens = [*tokens, ends[0]]
+        return end_of_row(self.constraint, prompt, tokens, limit, ends, self.vocabulary.size) == "conflict"
 
     def _explained(self, processor: Processor[Any], row: GeneratedRow, prompt: list[int], limit: int) -> Explanation:
         """Return what a processor says of the tokens of a row; the EOS after a stop is not of the type."""
         tokens, ends = row.token_ids, self.vocabulary.eos_ids
-        if row.finished.startswith("stop: ") and tokens[-1] in ends:
+        if row.finished.startswith("stop: ") and tokens[-1:] and tokens[-1] in ends:
             tokens = tokens[:-1]
         return explain(processor, self.vocabulary, prompt, tokens, max_length=len(prompt) + limit)
 
-    def _incomplete(self, row: GeneratedRow, prompt: list[int], limit: int, reason: str) -> IncompleteOutput:
+    def _why_incomplete(self, row: GeneratedRow, prompt: list[int], limit: int, reason: str) -> IncompleteOutput:
         """Return the error for an incomplete output, with the least limit that would do, or the token that was refused."""
         known = isinstance(self.request, Mapping)
         processor = from_config(self.request, self.vocabulary) if known else self.request
@@ -117,3 +137,15 @@ class OutputReader:
             banned = ", ".join(f"{effect.processor} bans {effect.banned:,}" for effect in effects if effect.banned)
             reason += f". {next(reason_lines(found))}" + (f" There, {banned}" if banned else "")
         return IncompleteOutput(f"the output {row.text!r:.200} {reason}", limit, needed, row.text)
+
+
+def raise_first(outputs: Sequence[TypedOutput[Any]]) -> None:
+    """Raise the error of the first output that has one; it carries all outputs.
+
+    Raises:
+        OutputError: There is one.
+    """
+    for row, output in enumerate(outputs):
+        if output.error is not None:
+            output.error.row, output.error.outputs = row, tuple(outputs)
+            raise output.error

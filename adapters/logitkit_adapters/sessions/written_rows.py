@@ -12,10 +12,12 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from logitkit.composition.engine_logits import EngineLogits
-from logitkit.protocol.calls import advance_checked
+from logitkit.errors import BrokenLogits
+from logitkit.protocol.calls import advance_checked, by_tensors
 from logitkit.protocol.context import Context, select_context
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.state import concatenate, select
+from logitkit.runtime.logit_arrays import why_broken
 from logitkit.sessions.seam import state_at_seam
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit.sessions.token_choice import drawn_tokens
@@ -30,6 +32,7 @@ FIELDS = (
     "seams",
     "finished",
     "ended",
+    "emptied",
     "weights",
     "open_weights",
     "log_probs",
@@ -48,6 +51,8 @@ class Decoding:
         eos_ids: The ids that end a row.
         pad_id: The id that follows the end of a row; masks distinguish it from a token.
         carry_state: Whether the processor continues from its last state.
+        after_processor: Whether the log-probabilities of tokens are those after the processor, as those of beams always are.
+        stream_ids: The random stream of each row; None: the rows' indices.
     """
 
     processor: Processor[Any] | None
@@ -57,6 +62,8 @@ class Decoding:
     eos_ids: Sequence[int]
     pad_id: int
     carry_state: bool
+    after_processor: bool = False
+    stream_ids: Sequence[int] | None = None
 
 
 class WrittenRows:
@@ -76,17 +83,20 @@ class WrittenRows:
         self.prompt_lengths, self.seams = state.prompt_lengths, state.seams if how.carry_state else self.lengths
         self.finished = state.finished if how.carry_state else torch.zeros_like(state.finished)
         self.ended = self.finished
+        # The rows that ended because no token was left.
+        self.emptied = torch.zeros_like(self.finished)
         # A continued row starts before its EOS, whose probability then does not count.
         self.open_weights = state.open_weights.reshape(-1)
         self.weights = torch.where(self.finished, state.weights.reshape(-1), self.open_weights)
         self.log_probs = state.token_log_probs
         # Those of the last steps, which are joined when they are needed.
         self._gained = list[Tensor]()
-        self._process = None if how.processor is None else EngineLogits(how.processor)
+        self._process = EngineLogits(how.processor)
         self.ends = torch.tensor(list(how.eos_ids), dtype=torch.int64, device=self.ids.device)
         limits = self.lengths.to(torch.int64) + steps
         context = Context.of(state.rows, columns, self.ids.device, int(limits.max()))
-        self.context = replace(context, max_lengths=limits)
+        streams = None if how.stream_ids is None else torch.tensor(how.stream_ids, device=self.ids.device)
+        self.context = replace(context, max_lengths=limits, stream_ids=streams)
         self.processor_state = state.processor_state if how.carry_state else None
         if how.processor is not None and self.processor_state is None:
             self.processor_state = state_at_seam(
@@ -94,21 +104,52 @@ class WrittenRows:
             )
 
     def choose(self, logits: Tensor, _is_last: bool = False) -> None:
-        """Append the next token of every row."""
-        likelihood = logits.log_softmax(1)
+        """Append the next token of every row.
+
+        Raises:
+            BrokenLogits: The logits of a row that goes on are broken.
+        """
+        likelihood = self.likelihood(logits)
         scores, seed = self.processed(logits), self.how.seed
+        if self._process.emptied is not None:
+            self.emptied = self.emptied | self._process.emptied & ~self.ended
+        if self.how.after_processor:
+            likelihood = scores.log_softmax(1)
         chosen = scores.argmax(1) if seed is None else drawn_tokens(scores, seed, self.context.streams, self.lengths)
         tokens = torch.where(self.ended, -1, chosen)
         gained = likelihood.gather(1, tokens.clamp(min=0)[:, None])[:, 0].to(self.weights.dtype)
         before, self.weights = self.weights, torch.where(self.ended, self.weights, self.weights + gained)
+        self.raise_broken()
         self.append(tokens, before, gained)
+
+    def likelihood(self, logits: Tensor) -> Tensor:
+        """Return the log-probabilities of the model, [R, V], for which all of its logits matter, also those of banned tokens.
+
+        Raises:
+            BrokenLogits: The logits of a row are broken; on a device, `processed` notices that.
+        """
+        found = logits.log_softmax(1)
+        # Those of a broken row are all NaN.
+        if not by_tensors(logits) and bool((broken := found[:, 0].isnan()).any()):
+            logits[broken & self.ended] = found[broken & self.ended] = 0
+            for row in (broken & ~self.ended).nonzero()[:1, 0].tolist():
+                step = int(self.lengths[row] - self.context.prompt_lengths[row])
+                raise BrokenLogits(why_broken(logits[row]), row, step)
+        return found
 
     def processed(self, scores: Tensor) -> Tensor:
         """Return the scores of all rows after the processor, which may overwrite them."""
-        if self._process is None:
-            return scores
         context = replace(self.context, lengths=self.lengths)
-        return self._process(self.processor_state, scores, context, self.how.eos_ids)
+        state = () if self.how.processor is None else self.processor_state
+        return self._process(state, scores, context, self.how.eos_ids)
+
+    def raise_broken(self) -> None:
+        """Raise the error for broken logits of a device, once the tokens that were chosen from them are read anyway.
+
+        Raises:
+            BrokenLogits: The logits of the last step were broken.
+        """
+        self._process.raise_broken()
 
     def only(self, row: int) -> WrittenRows:
         """Return a single row, to be generated on its own."""
@@ -122,7 +163,7 @@ class WrittenRows:
         self.ids = pad_sequence([part.ids[0] for part in parts], batch_first=True, padding_value=self.how.pad_id)
         self.masks = pad_sequence([part.masks[0] for part in parts], batch_first=True)
         self.log_probs = pad_sequence([part.known()[0] for part in parts], batch_first=True, padding_value=torch.nan)
-        for name in ("weights", "open_weights", "finished"):
+        for name in ("weights", "open_weights", "finished", "emptied"):
             setattr(self, name, torch.cat([getattr(part, name) for part in parts]))
         if self.how.processor is not None:
             self.processor_state = concatenate([part.processor_state for part in parts])

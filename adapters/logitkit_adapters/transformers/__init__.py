@@ -2,6 +2,7 @@
 
 hook                   logits_processor: the hook for `generate(logits_processor=[...])`
 caller                 whether `generate` has just begun
+engine_bans            warn of bans of `generate` that leave none of the tokens that a constraint allows
 continuous_batching    the same for continuous batching
 vocabulary             the vocabulary of a tokenizer
 engine                 session support: sequence and recurrent run one sequence, batch runs rows
@@ -20,6 +21,7 @@ from logitkit_adapters.sessions import generate_typed as generate_typed
 from logitkit_adapters.sessions import probabilities as probabilities
 from logitkit_adapters.sessions import trace as trace
 from logitkit_adapters.transformers.continuous_batching import continuous_batching as continuous_batching
+from logitkit_adapters.transformers.engine_bans import EngineBansWarning as EngineBansWarning
 from logitkit_adapters.transformers.fixed_cache import FixedCache as FixedCache
 from logitkit_adapters.transformers.fixed_cache import fixed_cache as fixed_cache
 from logitkit_adapters.transformers.hook import TransformersLogitsProcessor as TransformersLogitsProcessor
@@ -28,6 +30,7 @@ from logitkit_adapters.transformers.prefill import prefill as prefill
 from logitkit_adapters.transformers.vocabulary import vocabulary as vocabulary
 
 __all__ = [
+    "EngineBansWarning",
     "FixedCache",
     "Session",
     "TransformersLogitsProcessor",

@@ -22,6 +22,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.tracking import Request, RequestTracker
 from logitkit_adapters.hooks.model_tokens import ends_of
+from logitkit_adapters.transformers.engine_bans import warn_of_settings
 
 __all__ = ["continuous_batching"]
 
@@ -79,6 +80,7 @@ def continuous_batching(model: Any, processor: Processor[Any]) -> Iterator[None]
     _check_model(model)
     check_ends(processor, ends_of(model))
     check_is_processor(processor)
+    warn_of_settings(processor, model)
     hook = _Hook(processor, ends_of(model))
     setattr(model, METHOD, _manager_with(hook, getattr(model, METHOD)))
     try:
@@ -89,6 +91,7 @@ def continuous_batching(model: Any, processor: Processor[Any]) -> Iterator[None]
         model.destroy_cached_continuous_batching_manager()
     if hook.error is not None:
         raise hook.error
+    hook.process.raise_broken()
 
 
 def _check_model(model: Any) -> None:
@@ -175,6 +178,7 @@ class _Hook(transformers.LogitsProcessor):
 
     def __init__(self, processor: Processor[Any], eos_ids: Sequence[int]) -> None:
         self.processor, self.eos_ids = processor, eos_ids
+        self.process = EngineLogits(processor)
         self.error: Exception | None = None
 
     @property
@@ -195,7 +199,6 @@ class _PerRequest:
     def __init__(self, hook: _Hook) -> None:
         self._hook = hook
         self._tracker: RequestTracker[Any] = RequestTracker(hook.processor)
-        self._process = EngineLogits(hook.processor)
         self._requests: list[Request] = []
 
     def fill_defaults(self, int32_tensor: Tensor) -> None:
@@ -214,8 +217,10 @@ class _PerRequest:
         if rows == 0:
             return scores
         with self._errors_kept():
+            # On a device, broken scores of the last call are noticed only now.
+            self._hook.process.raise_broken()
             state, context = self._tracker.resolve(self._requests, scores.shape[1], scores.device)
-            processed = self._process(state, scores[:rows], context, self._hook.eos_ids)
+            processed = self._hook.process(state, scores[:rows], context, self._hook.eos_ids)
         # The scores were created for this call; nothing else reads them.
         return processed if rows == len(scores) else torch.cat([processed, scores[rows:]])
 

@@ -8,6 +8,8 @@
   greedy search and sampling, a hook warns once of the first two, and of a text with EOS.
 - *EOS*: `generate` ends a text at every id in `generation_config.eos_token_id`, which a hook cannot see. Build the vocabulary
   with the model, `vocabulary(tokenizer, model)`.
+- *Bans of `generate`* (`forced_bos_token_id`, `forced_eos_token_id`, `suppress_tokens`, ...) run before the hook. If they leave
+  none of the tokens that a constraint allows, the row ends with an incomplete text, and the hook warns: `EngineBansWarning`.
 - *Left padding* counts as tokens unless you pass `attention_mask` or `pad_id`. This does not matter to a constraint, which begins
   after the prompt. It matters to a penalty that counts the prompt.
 - *Beam search*: a beam without a legal token keeps the score -inf. If the language has fewer texts than there are beams,
@@ -28,16 +30,21 @@ from typing import Any
 import transformers
 from torch import Tensor
 
-from logitkit.errors import BatchMismatch, ConfigurationError
-from logitkit.protocol.calls import check_gradient
+from logitkit.composition.conflicts import eos_ids_of
+from logitkit.composition.cut_off import cut_off_rows
+from logitkit.errors import BatchMismatch, BrokenLogits, ConfigurationError
+from logitkit.protocol.calls import by_tensors, check_gradient
+from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
+from logitkit.runtime.logit_arrays import as_array
 from logitkit.tracking import Tracker
 from logitkit.tracking.padding import Padding
 from logitkit_adapters.hooks.door import processor_for
 from logitkit_adapters.hooks.engine_hook import EngineHook
 from logitkit_adapters.hooks.known_prompt import WarnOnce
 from logitkit_adapters.transformers.caller import begins_generation
+from logitkit_adapters.transformers.engine_bans import warn_of_cut_off, warn_of_settings
 from logitkit_adapters.transformers.vocabulary import vocabulary
 
 __all__ = ["TransformersLogitsProcessor", "logits_processor"]
@@ -74,6 +81,9 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
             continued=WarnOnce(begins_generation) if prompt is None else None,
         )
         self._columns: int | None = None
+        self._ends = eos_ids_of(processor)
+        # Whether a ban of `generate` has been reported.
+        self._warned = False
 
     @property
     def supports_continuous_batching(self) -> bool:  # type: ignore[override]
@@ -95,6 +105,7 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
 
         Raises:
             BatchMismatch: There are more rows of ids than of scores, or fewer.
+            BrokenLogits: A score is NaN or +inf, or a row has no finite one; on an accelerator, in the call after that.
             ConfigurationError: The shapes or dtypes are not as above, the scores require a gradient, or their number of columns
                 has changed within the generation.
             ProcessorError: A function or class of yours bans all tokens of a row, and declares no EOS.
@@ -109,19 +120,45 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
                 self._columns = single[2]
                 if scores.requires_grad:
                     check_gradient("the hook", scores)
-                return row.processed(scores)
+                try:
+                    processed = row.processed(scores)
+                except BrokenLogits:
+                    # Raised again below, where the step is known.
+                    pass
+                else:
+                    if row.cut_off:
+                        self._warn(0, input_ids.shape[1])
+                    return processed
         self._check(input_ids, scores)
+        # On a device, broken scores of the last call are noticed only now.
+        self._process.raise_broken()
         state, context = self.tracker.resolve(input_ids, vocabulary_size=scores.shape[1], device=scores.device)
         # `generate` may keep the given scores (`output_logits`), so processors get a copy that they may overwrite.
         processed = self._process(state, scores, context, overwrite=False)
         self.tracker.answer(state)
         self._columns = scores.shape[1]
+        if self._ends and not (self._warned or by_tensors(scores)):
+            self._look_for_cut_off(state, context, scores, processed)
         return processed
 
     def new_generation(self) -> None:
         """Treat the next call as the first of a new generation, whatever its tokens are."""
         self.tracker.new_generation()
-        self._columns = None
+        self._columns, self._warned = None, False
+
+    def _look_for_cut_off(self, state: Any, context: Context, scores: Tensor, processed: Tensor) -> None:
+        """Warn of a row that ends because of a ban of `generate`, if there is one."""
+        # An ended row has every EOS at 0. Through numpy, which takes a tenth of torch's time for a few numbers.
+        array, _, zero = as_array(processed)
+        if (array[:, self._ends[0]] == zero).any():
+            for row in cut_off_rows(self.processor, state, context, scores, processed, self._ends)[:1]:
+                self._warn(row, int(context.lengths[row]))
+
+    def _warn(self, row: int, length: int) -> None:
+        """Warn once of a row that ends because of a ban of `generate`."""
+        if not self._warned:
+            self._warned = True
+            warn_of_cut_off(self.processor, row, length)
 
     def _check(self, input_ids: Tensor, scores: Tensor) -> None:
         if input_ids.dim() != 2 or scores.dim() != 2:
@@ -181,7 +218,8 @@ def logits_processor(
             `logitkit.output_types.output_type_of`.
         tokenizer: The tokenizer of the model, which is read once. With a processor, it is optional; if given, the processor
             must have been built for its tokens.
-        model: The model that generates, from which the hook learns all ids at which `generate` ends a text.
+        model: The model that generates, from which the hook learns all ids at which `generate` ends a text, and the settings with
+            which `generate` bans tokens.
         prompt: The prompts, if `generate` starts from ids that already contain output of an earlier generation:
             [B, P] ids, or B lists of ids without padding. Default: all ids of the first call are the prompt.
         attention_mask: [B, P] of 0 and 1, as passed to `generate`; leading zeros are padding. A call may have a multiple of B
@@ -215,6 +253,7 @@ def logits_processor(
         True
     """
     processor = processor_for(processor, tokenizer, model, vocabulary, closing=max_new_tokens is not None)
+    warn_of_settings(processor, model)
     most = checked_max_new_tokens(processor, max_new_tokens)
     if isinstance(prompt, Mapping):
         raise ConfigurationError(f"prompt is a {type(prompt).__name__}; give its ids, prompt['input_ids']")

@@ -38,7 +38,9 @@ def is_recurrent(model: Any) -> bool:
     """
     if getattr(model.config, "is_encoder_decoder", False):
         raise ConfigurationError(
-            f"{type(model).__name__} has an encoder, whose output cannot be cached with a sequence; give a decoder-only model"
+            f"{type(model).__name__} has an encoder, whose output cannot be cached with a sequence; give a "
+            "decoder-only model, or call this model's own generate with a hook: "
+            "model.generate(**inputs, logits_processor=[logits_processor(output_type, tokenizer, model=model)])"
         )
     if makes_own_cache(model) or getattr(model, "_is_stateful", False):
         return True

@@ -15,6 +15,7 @@ from logitkit_adapters.transformers.prefill_arguments import (
     between,
     beyond_the_columns,
     check,
+    check_tensor,
     columns_at_a_time,
     prefix_in,
     present_in,
@@ -85,6 +86,7 @@ def prefill(
         >>> torch.allclose(held.logits, model(ids).logits[:, -1], atol=1e-4)
         True
     """
+    check_tensor("input_ids", input_ids, "[B, T]")
     # These lines stay outside of graphs, see `allocate`: a number would become part of a graph.
     if isinstance(prefix_lengths, int) and not isinstance(prefix_lengths, bool):
         if mode == "prefix" and not 0 <= prefix_lengths <= input_ids.shape[-1]:
@@ -115,9 +117,10 @@ def _fed(
         return held
     slots, present = present_in(input_ids, held, attention_mask)
     prefix = prefix_in(input_ids, mode, prefix_lengths)
+    heads = model.config.get_text_config(decoder=True).num_attention_heads
     shape = (held.filled, input_ids.shape[1], held.max_length)
     seen = prefill_mask.causal(*shape) if prefix is None else prefill_mask.prefix(*shape, prefix)
-    allowed = prefill_mask.attention(seen, slots, held.filled, between(mask, input_ids, held.max_length))
+    allowed = prefill_mask.attention(seen, slots, held.filled, between(mask, input_ids, held.max_length, heads))
     positions = prefill_mask.positions(slots, held.filled, present)
 
     held.begin()

@@ -19,6 +19,7 @@ __all__ = [
     "between",
     "beyond_the_columns",
     "check",
+    "check_tensor",
     "columns_at_a_time",
     "prefix_in",
     "present_in",
@@ -67,12 +68,26 @@ def check(model: Any, input_ids: Tensor, held: FixedCache) -> None:
         raise ConfigurationError(
             f"{type(model).__name__} does not accept position_ids, which a part of a prompt needs; call it without prefill"
         )
+    size = model.config.get_text_config(decoder=True).vocab_size
+    # Ids on a device are not read.
+    if input_ids.device.type == "cpu" and bool(((input_ids < 0) | (input_ids >= size)).any()):
+        raise ConfigurationError(
+            f"input_ids has ids from {int(input_ids.min())} to {int(input_ids.max())}; allowed are 0 to {size - 1}"
+        )
     check_writable(held.cache)
     held.check()
     if held.length + count > held.max_length:
         raise ConfigurationError(
             f"{held.length} slots are filled and {count} more are needed, but the cache has {held.max_length}; create a longer "
             "one with fixed_cache, or roll back"
+        )
+
+
+def check_tensor(name: str, given: object, shape: str) -> None:
+    """Raise `ConfigurationError` if an argument is no tensor."""
+    if not isinstance(given, Tensor):
+        raise ConfigurationError(
+            f"{name} is a {type(given).__name__}; give a tensor {shape}, such as torch.tensor({name})"
         )
 
 
@@ -97,6 +112,7 @@ def present_in(input_ids: Tensor, held: FixedCache, attention_mask: Tensor | Non
         present = torch.ones_like(input_ids, dtype=torch.bool)
         return prefill_mask.held_after(held.slots, held.filled, present), present
     rows, count = input_ids.shape
+    check_tensor("attention_mask", attention_mask, f"[{rows}, {count}]")
     if list(attention_mask.shape) not in ([rows, count], [rows, held.max_length]):
         raise ConfigurationError(
             f"attention_mask is {list(attention_mask.shape)}; allowed are [{rows}, {count}], for the columns of this call, and "
@@ -115,7 +131,11 @@ def prefix_in(input_ids: Tensor, mode: str, prefix_lengths: Tensor | int | None)
         return None
     rows, count = input_ids.shape
     given = count if prefix_lengths is None else prefix_lengths
-    lengths = torch.as_tensor(given, device=input_ids.device)
+    try:
+        lengths = torch.as_tensor(given, device=input_ids.device)
+    except (TypeError, ValueError, RuntimeError):
+        # Neither is a number of a kind that a length can have.
+        lengths = torch.empty(0)
     if lengths.is_floating_point() or lengths.dtype == torch.bool or list(lengths.shape) not in ([], [rows]):
         raise ConfigurationError(f"prefix_lengths is {prefix_lengths!r}; give one integer, or [{rows}] of them")
     if not torch.compiler.is_compiling() and not bool(((lengths >= 0) & (lengths <= count)).all()):
@@ -131,16 +151,18 @@ def beyond_the_columns(lengths: object, count: int) -> ConfigurationError:
     )
 
 
-def between(mask: Tensor | None, input_ids: Tensor, slots: int) -> Tensor | None:
+def between(mask: Tensor | None, input_ids: Tensor, slots: int, heads: int) -> Tensor | None:
     """Return the caller's mask as bool."""
     if mask is None:
         return None
     rows, count = input_ids.shape
+    check_tensor("mask", mask, f"[{count}, {count}]")
     fits = 2 <= mask.dim() <= 4 and mask.shape[-2] == count and mask.shape[-1] in (count, slots)
-    if not fits or (mask.dim() > 2 and mask.shape[0] not in (1, rows)):
+    fits = fits and (mask.dim() < 3 or mask.shape[0] in (1, rows)) and (mask.dim() < 4 or mask.shape[1] in (1, heads))
+    if not fits:
         raise ConfigurationError(
             f"mask is {list(mask.shape)}; allowed are [{count}, {count}] and [{count}, {slots}], optionally preceded by "
-            f"[{rows}] or [{rows}, heads]"
+            f"[{rows}] or [{rows}, {heads}], the numbers of rows and of heads; either may be 1"
         )
     return _booleans("mask", mask, input_ids.device)
 

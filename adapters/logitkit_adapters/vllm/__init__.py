@@ -3,8 +3,13 @@
 plugin             `logitkit_adapters.vllm:LogitsProcessor`, which vLLM creates
 v1, v2             the rows of the two model runners
 parameters, configurations, requests    the configuration of a request: read, compiled and kept, run in a batch
-admission          a server compiles configurations in another process before it admits a request
-compiler, compile_process, compiled     that process, seen from the server; the process itself; the files that it writes
+bans               the tokens that a constraint is compiled without
+modes, mistakes, wording    requests that would be ignored are refused; refusals in the words of a client
+early_ends, watching        texts that end before their constraint allows it, and the requests that are followed to find them
+admission          a server compiles configurations in other processes before it admits a request
+request_checks, answers, internals    changed classes of HTTP requests; errors with a status; private names of vLLM
+compiler, compile_process, compiled     those processes, seen from the server; a process itself; the files that it writes
+fork_server, turns, clients, verdicts   starting them; whose configuration is next; telling clients apart; known verdicts
 sampling           sampling_params: the sampling parameters of a request for an output type
 session, beams     Session, which remembers its last_call, and beam search on an engine
 text_model         the engine as generate_typed, trace and probabilities use it

@@ -1,7 +1,6 @@
 """Changes to vLLM's front end, whose hook for plugins can neither wait nor see all requests.
 
 A request waits until another process has compiled its configuration, so the event loop, which handles all tokens, never waits.
-A request for beam search is refused, because vLLM drops its configuration.
 """
 
 from __future__ import annotations
@@ -11,20 +10,26 @@ import functools
 import inspect
 import json
 import logging
-import pkgutil
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
 from logitkit.configuration import RegisteredKind, installed_kinds
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.shared import shared_by
+from logitkit_adapters.vllm.answers import http_error, install_error_events
+from logitkit_adapters.vllm.clients import current_client, note_clients, retry_after
 from logitkit_adapters.vllm.compiler import CompileFailed, Compiler, Unavailable
-from logitkit_adapters.vllm.configurations import Configurations, configurations_of
-from logitkit_adapters.vllm.parameters import KEY, Asked, asked
+from logitkit_adapters.vllm.configurations import configurations_of
+from logitkit_adapters.vllm.fork_server import ForkServer
+from logitkit_adapters.vllm.internals import is_missing, report_internals
+from logitkit_adapters.vllm.parameters import asked
+from logitkit_adapters.vllm.request_checks import install_request_checks
 from logitkit_adapters.vllm.settings import settings
+from logitkit_adapters.vllm.watching import check_request, install_following, is_configured, watch_of, watched
 
 __all__ = ["install"]
 
@@ -33,109 +38,103 @@ _logger = logging.getLogger(__name__)
 # A configuration of up to this many characters that compiles nothing is read faster than another process could be asked.
 SHORT = 1024
 
-# The classes of HTTP requests that may ask for beam search.
-REQUESTS = (
-    "openai.completion.protocol:CompletionRequest",
-    "openai.chat_completion.protocol:ChatCompletionRequest",
-    "speech_to_text.transcription.protocol:TranscriptionRequest",
-    "speech_to_text.translation.protocol:TranslationRequest",
-)
-
 _compilers: weakref.WeakKeyDictionary[Any, Compiler] = weakref.WeakKeyDictionary()
+
+# The processes that were started with an engine.
+_forks: weakref.WeakKeyDictionary[Any, ForkServer] = weakref.WeakKeyDictionary()
+
+# Keeps tasks alive until they are done.
+_starts: set[asyncio.Task[None]] = set()
 
 
 @functools.cache
 def install() -> None:
     """Change vLLM's front end, once per process.
 
-    vLLM calls this when it starts, as one of its general plugins; if these are off, the import of the plugin calls it. An unknown
-    release of vLLM is not changed, and compiles in place.
+    vLLM calls this when it starts, as one of its general plugins; if these are off, the import of the plugin calls it. Parts
+    that a release of vLLM lacks are left out, as `internals` says.
     """
-    if not _install_waiting():
-        _logger.warning(
-            "logitkit does not know this release of vLLM, so its server will wait while configurations compile"
-        )
-    for name in REQUESTS:
-        try:
-            request = pkgutil.resolve_name(f"vllm.entrypoints.{name}")
-            request.to_beam_search_params = _without_beams(request.to_beam_search_params)
-        except (ImportError, AttributeError):
-            _logger.debug("this release of vLLM has no beam search in %s", name)
+    report_internals()
+    _install_waiting()
+    install_following()
+    install_request_checks()
+    install_error_events()
 
 
-def _install_waiting() -> bool:
-    try:
+def _install_waiting() -> None:
+    if not is_missing("AsyncLLM.add_request"):
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        original = AsyncLLM.add_request
-    except (ImportError, AttributeError):
-        return False
-    known = ["self", "request_id", "prompt", "params"]
-    if not inspect.iscoroutinefunction(original) or [*inspect.signature(original).parameters][:4] != known:
-        return False
-    AsyncLLM.add_request = _waiting(original)
-    return True
+        AsyncLLM.add_request = _waiting(AsyncLLM.add_request)
+        AsyncLLM.__init__ = _starting(AsyncLLM.__init__)
 
 
 def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def add_request(self: Any, request_id: str, prompt: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
-        if KEY in (getattr(params, "extra_args", None) or ()):
-            await _admit(self, params)
-        return await original(self, request_id, prompt, params, *args, **kwargs)
+        if not is_configured(params):
+            return await original(self, request_id, prompt, params, *args, **kwargs)
+        check_request(self, params, prompt)
+        await _admit(self, params)
+        queue = await original(self, request_id, prompt, params, *args, **kwargs)
+        watch = watch_of(self, params, prompt)
+        return queue if watch is None else watched(queue, watch, request_id)
 
     return add_request
 
 
-def _without_beams(original: Callable[..., Any]) -> Callable[..., Any]:
+def _starting(original: Callable[..., None]) -> Callable[..., None]:
+    """Let the processes that compile start with the engine, as starting them takes a first request seconds."""
+
     @functools.wraps(original)
-    def to_beam_search_params(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if (getattr(self, "vllm_xargs", None) or {}).get(KEY) is not None:
-            from vllm.exceptions import VLLMValidationError
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - its name
+        forks = ForkServer()
+        if settings().enabled:
+            forks.start()
+        try:
+            original(self, *args, **kwargs)
+        except BaseException:
+            forks.kill()
+            raise
+        _forks[self] = forks
+        weakref.finalize(self, forks.kill)
+        note_clients()
+        with suppress(RuntimeError):  # without an event loop, they start with the first request
+            task = asyncio.get_running_loop().create_task(_start(self))
+            _starts.add(task)
+            task.add_done_callback(_starts.discard)
 
-            raise VLLMValidationError(
-                f"use_beam_search and {KEY} are given, but vLLM's beam search would drop {KEY}; leave one of them out, or use "
-                "logitkit_adapters.vllm.beam_search offline",
-                parameter="use_beam_search",
-            )
-        return original(self, *args, **kwargs)
+    return __init__
 
-    return to_beam_search_params
+
+async def _start(engine: Any) -> None:
+    try:
+        if settings().enabled:
+            (await _compiler_of(engine)).start()
+    except LogitkitError as error:
+        # An engine that generates says so too, when it loads the plugin.
+        _logger.debug("configurations cannot be compiled: %s", error)
 
 
 async def _admit(engine: Any, params: Any) -> None:
     """Wait for the verdict on a request's configuration, which `validate_params` then finds."""
     try:
-        what = asked(params)
+        what = asked(params, engine.vllm_config)
     except ConfigurationError:
         return  # `validate_params` raises it again, where vLLM expects it
     if what is None or what.text is None:
         return
-    compiler = await _compiler_of(engine)
-    if not _is_ready(configurations_of(engine.vllm_config), what, compiler) and not _is_cheap(what.text):
+    compiler, client = await _compiler_of(engine), current_client()
+    known = configurations_of(engine.vllm_config).verdicts.get(what)
+    # The workers of this engine must find the automata too.
+    if (known is None or not compiler.files.use(known.files, client)) and not _is_cheap(what.text):
         try:
-            await compiler.verdict(what)
+            await compiler.verdict(what, client)
         except Unavailable as error:
-            raise _http_error(str(error), HTTPStatus.SERVICE_UNAVAILABLE) from None
+            retry_after(error.seconds)
+            raise http_error(str(error), HTTPStatus.SERVICE_UNAVAILABLE) from None
         except CompileFailed as error:
-            raise _http_error(str(error), HTTPStatus.INTERNAL_SERVER_ERROR) from None
-
-
-def _http_error(message: str, status: HTTPStatus) -> Exception:
-    try:
-        from vllm.exceptions import GracefulHTTPError
-    except ImportError:  # an older release, which answers with status 500
-        return RuntimeError(message)
-    found: Exception = GracefulHTTPError(message, status)
-    return found
-
-
-def _is_ready(configurations: Configurations, what: Asked, compiler: Compiler) -> bool:
-    """Whether there is a verdict, and its automata are in the files that the workers of this engine read."""
-    found = configurations.verdict(what)
-    if found is None:
-        return False
-    return all(file.parent == compiler.folder and file.exists() for file in found.files)
+            raise http_error(str(error), HTTPStatus.INTERNAL_SERVER_ERROR) from None
 
 
 def _is_cheap(text: str) -> bool:
@@ -156,19 +155,21 @@ def _compiles(kind: Kind | None) -> bool:
 
 
 async def _compiler_of(engine: Any) -> Compiler:
-    """Return the compiler of an engine, which is created for the first request that needs it."""
+    """Return the compiler of an engine, which is created for the first request if not before."""
     if engine not in _compilers:
         # This reads the vocabulary, which may take a second. Meanwhile, another request may create the compiler.
         configurations = await asyncio.to_thread(configurations_of, engine.vllm_config)
         if engine not in _compilers:
-            files = shared_by(configurations.vocabulary).files
+            files, chosen = shared_by(configurations.vocabulary).files, settings()
             _compilers[engine] = Compiler(
                 configurations.vocabulary,
                 None if files is None else files.folder,
-                configurations.remember,
-                most=settings().waiting,
-                patience=settings().seconds,
+                configurations.verdicts.put,
+                most=chosen.waiting,
+                patience=chosen.seconds,
+                processes=chosen.processes,
                 device=configurations.device,
+                forks=_forks.get(engine),
             )
             weakref.finalize(engine, _compilers[engine].close)
     return _compilers[engine]

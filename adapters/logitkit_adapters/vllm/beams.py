@@ -129,8 +129,11 @@ def _next(
         params.append(
             SamplingParams(max_tokens=1, temperature=0.0, logprobs=2 * width, detokenize=False, extra_args=ours or None)
         )
-    outputs = llm.generate(prompts, params, use_tqdm=False)
+    outputs = [output.outputs[0] for output in llm.generate(prompts, params, use_tqdm=False)]
+    # A beam that is stuck in the middle of a text, which vLLM ends with EOS, has no next token.
     return [
-        {token: found.logprob for token, found in output.outputs[0].logprobs[0].items() if math.isfinite(found.logprob)}
+        {token: found.logprob for token, found in output.logprobs[0].items() if math.isfinite(found.logprob)}
+        if output.finish_reason != "error"
+        else {}
         for output in outputs
     ]

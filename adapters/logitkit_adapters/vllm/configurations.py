@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Hashable, Mapping
 from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from logitkit.batching.steps import steps_of
+from logitkit.budget import one_budget
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.composition.engine_ends import check_ends
 from logitkit.configuration import CHAIN, Registered, RegisteredKind, check_installed, installed_kinds
@@ -18,24 +19,31 @@ from logitkit.conformance import check_kind
 from logitkit.errors import BankFull, ConfigurationError, LogitkitError
 from logitkit.protocol.processor import Processor, Role
 from logitkit.runtime.automaton_files import AutomatonFiles
+from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.shared import shared_by, size_of
 from logitkit.vocabulary import Vocabulary
 from logitkit_adapters.hooks.recent import Recent
+from logitkit_adapters.vllm.bans import restriction
 from logitkit_adapters.vllm.compiled import files_of
+from logitkit_adapters.vllm.early_ends import may_end_early
 from logitkit_adapters.vllm.engine import engine_vocabulary
 from logitkit_adapters.vllm.parameters import KEY, Asked, check_is_json, configuration
 from logitkit_adapters.vllm.settings import settings
+from logitkit_adapters.vllm.verdicts import VERDICT_BYTES, Verdict, Verdicts
+from logitkit_adapters.vllm.wording import in_json
 
-__all__ = ["Configurations", "Verdict", "any_vocabulary", "configurations_of"]
+__all__ = ["Configurations", "any_vocabulary", "configurations_of"]
 
-# The maximum sizes of what a process keeps for later requests: processors, automata that no processor uses, and texts with
-# their verdicts. With 131,072 tokens, an automaton takes 0.6 MB or more.
+# The maximum sizes of what a process keeps for later requests: processors, and automata that no processor uses. With 131,072
+# tokens, an automaton takes 0.6 MB or more.
 PROCESSOR_BYTES = 64 * 2**20
 AUTOMATON_BYTES = 64 * 2**20
-VERDICT_BYTES = 32 * 2**20
 
 # The minimum size of a processor, which limits their number to 1,024.
 LEAST_BYTES = 2**16
+
+# How many vocabularies without banned tokens are kept for later configurations, each of which may take 20 MB.
+RECENT_PARTS = 2
 
 # The kinds of constraints that may stand beside a grammar of the engine's own: they only remove some tokens. All others say which
 # text must come, or where it ends.
@@ -45,27 +53,13 @@ BANS = frozenset({"allow_tokens", "ban_tokens", "min_new_tokens", "no_repeat_ngr
 MANY_IDS = 2**19
 
 
-class Verdict(NamedTuple):
-    """Whether a configuration is allowed.
-
-    Args:
-        refusal: The reason why it is not, or None if it is.
-        forces_text: Whether it says which text must come, or where the text ends, as a grammar does.
-        files: The files from which its automata were read, or to which they were written.
-    """
-
-    refusal: str | None = None
-    forces_text: bool = False
-    files: tuple[Path, ...] = ()
-
-
 class Configurations:
     """Reads, checks and compiles the configurations of an engine's requests; recent ones only once.
 
     Args:
         vocabulary: The engine's vocabulary.
         processor_bytes: The maximum size of cached processors.
-        verdict_bytes: The maximum size of cached verdicts, with their texts.
+        verdict_bytes: The maximum size of cached verdicts.
         device: The type of the engine's device, or None if unknown.
     """
 
@@ -78,18 +72,10 @@ class Configurations:
     ) -> None:
         self.vocabulary = vocabulary
         self.device = device
-        self.processors: Recent[tuple[str, int | None], Processor[Any]] = Recent(processor_bytes)
-        self.verdicts: Recent[tuple[str, int | None], Verdict] = Recent(verdict_bytes)
-
-    def verdict(self, what: Asked) -> Verdict | None:
-        """Return the cached verdict on a configuration, or None."""
-        return None if what.text is None else self.verdicts.get((what.text, what.tokens))
-
-    def remember(self, what: Asked, verdict: Verdict) -> None:
-        """Cache a verdict; not the refusal of a mapping, because the JSON of an allowed mapping may be the same."""
-        if what.text is not None and (verdict.refusal is None or isinstance(what.given, str)):
-            size = 4 * (len(what.text) + len(verdict.refusal or "")) + 500 * len(verdict.files)
-            self.verdicts.put((what.text, what.tokens), verdict, size)
+        self.processors: Recent[Hashable, Processor[Any]] = Recent(processor_bytes)
+        self.verdicts = Verdicts(verdict_bytes)
+        # Requests with the same bans often follow one another, and share what is compiled once per vocabulary.
+        self._recent_parts: deque[Vocabulary] = deque(maxlen=RECENT_PARTS)
 
     def check(self, what: Asked, beside_grammar: bool = False) -> None:
         """Refuse a configuration that is not allowed; without a cached verdict, it is compiled here.
@@ -101,7 +87,7 @@ class Configurations:
         Raises:
             ConfigurationError: It is not allowed.
         """
-        found = self.verdict(what) or self.judge(what)
+        found = self.verdicts.get(what) or self.judge(what)
         if found.refusal is not None:
             raise ConfigurationError(found.refusal)
         if found.forces_text and beside_grammar:
@@ -114,14 +100,14 @@ class Configurations:
     def judge(self, what: Asked) -> Verdict:
         """Compile a configuration, and return and cache the verdict."""
         try:
-            self.processor(what)
+            made = self.processor(what)
             check_is_json(what)
-            found = Verdict(forces_text=_forces_text(configuration(what)))
+            found = Verdict(None, _forces_text(configuration(what)), may_end_early(made, what.bans))
         except BankFull as error:  # not cached, because it passes
             raise ConfigurationError(str(error)) from None
         except LogitkitError as error:
-            found = Verdict(str(error))
-        self.remember(what, found)
+            found = Verdict(in_json(str(error), _read(what)))
+        self.verdicts.put(what, found)
         return found
 
     def processor(self, what: Asked) -> Processor[Any]:
@@ -130,17 +116,28 @@ class Configurations:
         Raises:
             LogitkitError: It is not allowed, or not in the canonical order.
         """
-        found = None if what.text is None else self.processors.get((what.text, what.tokens))
+        found = None if what.text is None else self.processors.get(what.key)
         if found is None:
-            found = from_config(configuration(what), self.vocabulary, limits=settings().limits)
+            found = self._made(what)
             if self.vocabulary is not any_vocabulary():
                 # `min_new_tokens` may name only some of the engine's EOS ids.
                 check_ends(found, self.vocabulary.eos_ids)
             self._check_device(found)
             size = _size(found)
             if what.text is not None:
-                self.processors.put((what.text, what.tokens), found, size + 32 * len(what.text))
+                self.processors.put(what.key, found, size + 32 * len(what.text))
         return found
+
+    def _made(self, what: Asked) -> Processor[Any]:
+        config, limits = configuration(what), settings().limits
+        # One budget for the processors, and for their intersection with what vLLM bans.
+        with one_budget(limits.work):
+            tokens = restriction(config, self.vocabulary, what.bans)
+            self._recent_parts.append(tokens.vocabulary)
+            try:
+                return tokens.without_sequences(from_config(config, tokens.vocabulary, limits=limits), limits)
+            except LogitkitError as error:
+                raise tokens.explained(error) from None
 
     def _check_device(self, processor: Processor[Any]) -> None:
         for step in steps_of(processor).values():
@@ -160,6 +157,14 @@ class Configurations:
         for kind in [*installed_kinds().values()]:
             if isinstance(kind, RegisteredKind) and _runs_on(kind, self.device):
                 check_kind(kind, self.vocabulary)
+
+
+def _read(what: Asked) -> Mapping[str, Any] | None:
+    """Return a configuration that may be wrong, or None if it is not even an object."""
+    try:
+        return configuration(what)
+    except ConfigurationError:
+        return None
 
 
 def _runs_on(kind: RegisteredKind, device: str | None) -> bool:
@@ -182,7 +187,10 @@ def _size(processor: Processor[Any]) -> int:
     """
     automata = [getattr(step, "automaton", None) for step in steps_of(processor).values()]
     sizes = (size_of(made) if isinstance(made, TokenAutomaton) else getattr(made, "nbytes", 0) for made in automata)
-    return LEAST_BYTES + sum(sizes)
+    # A vocabulary without some tokens has a trie of its own if something was compiled for it.
+    own = {step.vocabulary for step in steps_of(processor).values() if isinstance(step, Constraint)}
+    bytes_of_ids = (v.size * (150 if "trie" in vars(v) else 8) for v in own if v.left_out)
+    return LEAST_BYTES + sum(sizes) + sum(bytes_of_ids)
 
 
 @cache

@@ -1,8 +1,12 @@
-"""Data from the configuration of a vLLM engine: its vocabulary, and whether it hides tokens from plugins."""
+"""Data from the configuration of a vLLM engine: its vocabulary, and how many tokens it drafts."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import entry_points
+from types import FrameType
 from typing import Any
 
 from logitkit.errors import ConfigurationError, VocabularyError
@@ -10,7 +14,14 @@ from logitkit.vocabulary import Vocabulary
 from logitkit_adapters import tokenizers
 from logitkit_adapters.hooks.model_tokens import ids_of
 
-__all__ = ["check_tokens_are_shown", "drafts_of", "engine_of_caller", "engine_vocabulary", "vocabulary"]
+__all__ = [
+    "check_is_not_called_by_vllm",
+    "drafts_of",
+    "engine_of_caller",
+    "engine_vocabulary",
+    "has_other_plugins",
+    "vocabulary",
+]
 
 
 def vocabulary(tokenizer: Any, model: Any = None, *, eos_ids: Any = None, size: int | None = None) -> Vocabulary:
@@ -78,24 +89,51 @@ def engine_of_caller() -> Any | None:
     vLLM passes nothing but the parameters to a plugin that checks them. The engines of one process may have different
     tokenizers, so this looks for the engine on the call stack.
     """
-    frame = sys._getframe(1)  # noqa: SLF001 - there is no public name
-    while frame is not None:
+    for frame in _callers():
         found = getattr(frame.f_locals.get("self"), "vllm_config", None)
         if found is not None and hasattr(found, "model_config"):
             return found
-        frame = frame.f_back  # type: ignore[assignment]
     return None
 
 
-def check_tokens_are_shown(vllm_config: Any) -> None:
-    """Raise `ConfigurationError` if the engine would hide the newest token of a request from the plugin."""
-    if vllm_config.scheduler_config.async_scheduling and not vllm_config.model_config.logits_processors:
+def check_is_not_called_by_vllm() -> None:
+    """Refuse a request of an engine that was not found: its configuration would be judged for other tokens.
+
+    Raises:
+        ConfigurationError: A function of vLLM's is on the call stack.
+    """
+    if any(str(frame.f_globals.get("__name__")).startswith("vllm.") for frame in _callers()):
         raise ConfigurationError(
-            "with asynchronous scheduling, vLLM's V1 model runner hides the newest token from a plugin that is installed but not "
-            "named; name it (--logits-processors logitkit_adapters.vllm:LogitsProcessor, or "
-            'logits_processors=["logitkit_adapters.vllm:LogitsProcessor"]), or switch it off (--no-async-scheduling, or '
-            "async_scheduling=False)"
+            "logitkit does not find the engine that this release of vLLM admits a request for, so it cannot check the request; "
+            "install a release of vLLM that it was tested with"
         )
+
+
+def _callers() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - there is no public name
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+@cache
+def _other_installed_plugins() -> bool:
+    ours = "logitkit_adapters.vllm:LogitsProcessor"
+    return any(found.value != ours for found in entry_points(group="vllm.logits_processors"))
+
+
+def has_other_plugins(vllm_config: Any | None) -> bool:
+    """Whether an engine has processors of other packages, which may read extra arguments of any name.
+
+    Args:
+        vllm_config: The engine's `VllmConfig`, or None.
+    """
+    named = getattr(getattr(vllm_config, "model_config", None), "logits_processors", None) or ()
+    return _other_installed_plugins() or any("logitkit_adapters.vllm" not in _path(one) for one in named)
+
+
+def _path(plugin: str | type) -> str:
+    return plugin if isinstance(plugin, str) else f"{plugin.__module__}:{plugin.__qualname__}"
 
 
 def drafts_of(vllm_config: Any) -> int:

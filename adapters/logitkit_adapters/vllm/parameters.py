@@ -8,15 +8,29 @@ from typing import Any, NamedTuple
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.integers import as_integer
+from logitkit.parameters.unique_keys import with_unique_keys
 from logitkit.protocol.processor import is_processor
 from logitkit_adapters.hooks.recent import Recent
+from logitkit_adapters.vllm.bans import NO_BANS, EngineBans, engine_bans
 from logitkit_adapters.vllm.settings import settings
 
-__all__ = ["KEY", "PROMPT_LENGTH", "Asked", "asked", "check_is_json", "configuration", "prompt_length"]
+__all__ = [
+    "KEY",
+    "PROMPT_LENGTH",
+    "Asked",
+    "asked",
+    "check_is_json",
+    "check_prompt_length",
+    "configuration",
+    "prompt_length",
+    "tokens_of_prompt",
+]
 
 # Our keys of `extra_args` (online: `vllm_xargs`).
 KEY = "logitkit"
 PROMPT_LENGTH = "logitkit_prompt_length"
+
+FORM = 'give a JSON object whose keys are kinds of processors, such as {"choice": ["yes", "no"]}'
 
 # Only a text with one of these may depend on the `max_tokens` of its request; an escape may hide either name.
 LENGTH_SIGNS = ("closing", "forced_eos", "\\u")
@@ -36,18 +50,26 @@ class Asked(NamedTuple):
         given: JSON, as servers receive it, or a mapping.
         text: Its JSON, the key of caches, or None if it has none.
         tokens: The `max_tokens` of the request if the configuration may depend on it, or None.
+        bans: The tokens that vLLM's own parameters ban.
     """
 
     given: str | Mapping[str, Any]
     text: str | None
     tokens: int | None
+    bans: EngineBans = NO_BANS
+
+    @property
+    def key(self) -> tuple[str | None, int | None, EngineBans]:
+        """The key of caches: all that the processor depends on. Only one with a text is complete."""
+        return self.text, self.tokens, self.bans
 
 
-def asked(sampling_params: Any) -> Asked | None:
+def asked(sampling_params: Any, vllm_config: Any | None = None) -> Asked | None:
     """Return the configuration of a request, or None; it is not read yet.
 
     Args:
         sampling_params: The request's `SamplingParams`.
+        vllm_config: The `VllmConfig` of its engine, in the front end.
 
     Raises:
         ConfigurationError: It is not a mapping or a text, or it is too long, or the plugin is off.
@@ -69,7 +91,8 @@ def asked(sampling_params: Any) -> Asked | None:
         text = _text(given)
     else:
         raise _not_an_object(given)
-    return Asked(given, text, tokens if text is None or _may_depend_on_length(text) else None)
+    counted = text is None or _may_depend_on_length(text)
+    return Asked(given, text, tokens if counted else None, engine_bans(sampling_params, vllm_config))
 
 
 def _text(config: Mapping[str, Any]) -> str | None:
@@ -131,10 +154,20 @@ def _not_an_object(given: object) -> ConfigurationError:
             f"{KEY} is the processor {type(given).__name__} itself, which a request cannot carry; pass its configuration, "
             "logitkit.to_config(processor)"
         )
-    return ConfigurationError(
-        f"{KEY} is a {type(given).__name__}; give an object whose keys are kinds of processors, or its JSON as a string, such as "
-        '{"choice": ["yes", "no"]}'
-    )
+    return ConfigurationError(f"{KEY} is {_in_json(given)}; {FORM}")
+
+
+def _in_json(given: object) -> str:
+    """Name a value that is not an object in the terms of JSON."""
+    if given is None:
+        return "null"
+    if isinstance(given, str):
+        return "JSON that was encoded twice" if given.lstrip().startswith("{") else "a string"
+    if isinstance(given, bool):
+        return "a boolean"
+    if isinstance(given, int | float):
+        return "a number"
+    return f"a {type(given).__name__}"
 
 
 def _within(config: Any, tokens: int) -> Any:
@@ -175,12 +208,37 @@ def prompt_length(sampling_params: Any) -> int | None:
     return found
 
 
+def check_prompt_length(sampling_params: Any, prompt: Any) -> None:
+    """Refuse a true prompt that is longer than the prompt.
+
+    Args:
+        sampling_params: The request's `SamplingParams`.
+        prompt: Its prompt, in any form of vLLM's; one whose tokens are not known yet is not checked.
+
+    Raises:
+        ConfigurationError: It is longer.
+    """
+    begin, tokens = prompt_length(sampling_params), tokens_of_prompt(prompt)
+    if begin is not None and tokens is not None and begin > len(tokens):
+        raise ConfigurationError(
+            f"{PROMPT_LENGTH} is {begin}, but the prompt has {len(tokens)} tokens; allowed are numbers from 0 to {len(tokens)}"
+        )
+
+
+def tokens_of_prompt(prompt: Any) -> list[int] | None:
+    """Return the token ids of a prompt, or None if they are not known."""
+    given = prompt.get("prompt_token_ids") if isinstance(prompt, Mapping) else getattr(prompt, "prompt_token_ids", None)
+    return None if given is None else list(given)
+
+
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=with_unique_keys)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{KEY} is JSON that cannot be read: {error}") from None
     except json.JSONDecodeError as error:
         raise ConfigurationError(
-            f"{KEY} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+            f"{KEY} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}; {FORM}"
         ) from None
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{KEY} is JSON that cannot be read: {error}") from None

@@ -14,12 +14,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from logitkit.errors import ConfigurationError
 from logitkit_adapters.loaded_class import needed_for
 from logitkit_adapters.sessions import generate_typed, probabilities, trace
 from logitkit_adapters.vllm.admission import install
 from logitkit_adapters.vllm.beams import beam_search
 from logitkit_adapters.vllm.configurations import configurations_of
-from logitkit_adapters.vllm.engine import check_tokens_are_shown, drafts_of, engine_of_caller, vocabulary
+from logitkit_adapters.vllm.engine import (
+    check_is_not_called_by_vllm,
+    drafts_of,
+    engine_of_caller,
+    has_other_plugins,
+    vocabulary,
+)
+from logitkit_adapters.vllm.internals import why_refused
+from logitkit_adapters.vllm.mistakes import check_extra_args
+from logitkit_adapters.vllm.modes import check_mode, hides_tokens
 from logitkit_adapters.vllm.parameters import asked, prompt_length
 from logitkit_adapters.vllm.sampling import sampling_params
 from logitkit_adapters.vllm.session import Session
@@ -65,8 +75,7 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
 
     Raises:
         VocabularyError: The bytes of the engine's tokens are unknown.
-        ConfigurationError: The engine hides tokens from plugins, a setting has a value that is not allowed, or a registered
-            processor cannot be loaded.
+        ConfigurationError: A setting has a value that is not allowed, or a registered processor cannot be loaded.
         ProcessorError: A registered processor breaks the protocol.
     """
 
@@ -85,8 +94,8 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
             if first:
                 self._slots = V2Slots(configurations, device_or_req_states, drafts_of(vllm_config))
             return
-        check_tokens_are_shown(vllm_config)
-        if first:
+        # Otherwise, there is no request for it: all are refused when they arrive.
+        if first and not hides_tokens(vllm_config):
             self._rows = V1Rows(
                 configurations, torch.device(device_or_req_states), vllm_config.model_config.max_model_len
             )
@@ -101,11 +110,25 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
         Raises:
             LogitkitError: It is not allowed. The error is always a ValueError too, which a server answers with status 400.
         """
-        what = asked(sampling_params)
+        extra_args = getattr(sampling_params, "extra_args", None)
+        if not extra_args:
+            return
+        engine = engine_of_caller()
+        if settings().enabled:
+            check_extra_args(extra_args, has_other_plugins(engine))
+        what = asked(sampling_params, engine)
         prompt_length(sampling_params)
-        if what is not None:
-            beside_grammar = getattr(sampling_params, "structured_outputs", None) is not None
-            configurations_of(engine_of_caller()).check(what, beside_grammar)
+        if what is None:
+            return
+        if engine is None:
+            check_is_not_called_by_vllm()
+        else:
+            check_mode(engine, sampling_params)
+            refused = why_refused()
+            if refused is not None:
+                raise ConfigurationError(refused)
+        beside_grammar = getattr(sampling_params, "structured_outputs", None) is not None
+        configurations_of(engine).check(what, beside_grammar)
 
     def is_argmax_invariant(self) -> bool:
         """Return False: a processor may change which token is the most likely."""

@@ -8,6 +8,7 @@
 | `LOGITKIT_VLLM_MAX_CHARACTERS` | 1048576 | the maximum length of a configuration in characters |
 | `LOGITKIT_VLLM_MAX_WAITING` | 64 | the maximum number of configurations that wait to be compiled |
 | `LOGITKIT_VLLM_MAX_SECONDS` | 60 | the maximum time to compile one configuration, in seconds |
+| `LOGITKIT_VLLM_PROCESSES` | 4, or the number of CPUs if it is less | the number of processes that compile |
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ DEFAULTS = {
     "LOGITKIT_VLLM_MAX_CHARACTERS": str(2**20),
     "LOGITKIT_VLLM_MAX_WAITING": "64",
     "LOGITKIT_VLLM_MAX_SECONDS": "60",
+    "LOGITKIT_VLLM_PROCESSES": str(min(4, os.cpu_count() or 1)),
 }
 
 
@@ -42,6 +44,7 @@ class Settings:
         characters: The maximum length of a configuration as JSON.
         waiting: The maximum number of configurations that wait to be compiled.
         seconds: The maximum time to compile one configuration.
+        processes: The number of processes for configurations that compile quickly.
     """
 
     enabled: bool
@@ -49,6 +52,7 @@ class Settings:
     characters: int
     waiting: int
     seconds: int
+    processes: int
 
     def check_enabled(self) -> None:
         """Refuse a configuration if the plugin is off.

@@ -16,7 +16,10 @@ from logitkit.output_types import OutputType
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.sessions.tokenizations import Row
 from logitkit.vocabulary.vocabulary import Vocabulary
+from logitkit_adapters.sessions.base_session import BaseSession
+from logitkit_adapters.sessions.generated import GeneratedRow
 from logitkit_adapters.sessions.prompts import Prompt, read_prompts
+from logitkit_adapters.sessions.session_call import SessionCall
 from logitkit_adapters.sessions.shared_model import shared_by
 from logitkit_adapters.sessions.text_model import TextModel
 from logitkit_adapters.vllm.configurations import configurations_of
@@ -75,6 +78,10 @@ class VllmTextModel(TextModel):
     def session(self) -> Session:
         """Return a new session."""
         return Session(self.model)
+
+    def generated(self, session: BaseSession[Any], call: SessionCall, batch_size: int) -> Sequence[GeneratedRow]:
+        """Return the rows of a call; the engine decides how many run together."""
+        return session.run(call).rows
 
     def request(
         self, kind: OutputType, constraint: Processor[Any], closing: bool, processor: Processor[Any] | None = None

@@ -61,6 +61,8 @@ class BatchedRequests:
         # A row's processors keep its automata in their banks.
         self._rows: Taken = []
         self.states = StepStates(0, self._device, {}, tuple(eos_ids))
+        # Which rows of the last logits were broken, [B] bool on the device; None on the host if there were none.
+        self.broken: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -162,6 +164,7 @@ class BatchedRequests:
 
         Raises:
             BatchMismatch: The number of rows of logits differs from the number of requests.
+            BrokenLogits: The logits of a request are broken, and no EOS is known to end it.
         """
         if not self.states.steps:
             return logits
@@ -169,4 +172,5 @@ class BatchedRequests:
             raise BatchMismatch(
                 f"the logits have {len(logits)} rows, but the batch has {len(self._rows)} requests; pass a row for each request"
             )
-        return self.states.process_logits(own_rows("BatchedRequests", len(self._rows), logits))
+        found, self.broken = self.states.processed(own_rows("BatchedRequests", len(self._rows), logits))
+        return found

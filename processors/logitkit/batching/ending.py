@@ -14,7 +14,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Role
 from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import is_empty
-from logitkit.runtime.row_mask import as_array, drop_nan
+from logitkit.runtime.logit_arrays import as_array, drop_nan
 from logitkit.runtime.tensor_logits import Places
 from logitkit.tokens.id_lists import id_tensor, listed_rows, rising
 

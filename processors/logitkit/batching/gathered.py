@@ -89,10 +89,10 @@ class Gathered(NamedTuple):
             if context.vocabulary_size != own.shape[1]:
                 context = replace(context, vocabulary_size=own.shape[1])
             found = process_checked(part.runs, part.state, own, context)
-            return end_rows(found, self.eos_ids) if self.eos_ids and may_empty_rows(part.runs) else found
+            return end_rows(found, self.eos_ids)[0] if self.eos_ids and may_empty_rows(part.runs) else found
 
         def ended(part: Gathered) -> Tensor:
-            return end_rows(torch.full_like(logits[:1], -torch.inf, device=part.context.device), self.eos_ids)
+            return end_rows(torch.full_like(logits[:1], -torch.inf, device=part.context.device), self.eos_ids)[0]
 
         found = self._each(processed, ended)
         result = found[0] if len(found) == 1 else torch.cat(found)

@@ -17,12 +17,14 @@ from logitkit.batching.steps import StepKey
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.composition.empty_rows import end_rows
 from logitkit.composition.ends import without_forced_ends
-from logitkit.errors import ProcessorError
+from logitkit.errors import BrokenLogits, ProcessorError
 from logitkit.protocol.calls import advance_checked, by_tensors, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import counts_until_end, follows_text
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.protocol.state import concatenate, select
+from logitkit.runtime.broken_logits import broken_rows, end_broken
+from logitkit.runtime.logit_arrays import as_array, check_row
 
 __all__ = ["SharedStep", "StepStates"]
 
@@ -67,7 +69,8 @@ class StepStates:
 
     No method reads a value from the device, so an engine may queue work ahead of it.
 
-    If a processor breaks the protocol and EOS is known, the rows that take its step are ended, and the error is logged.
+    If a processor breaks the protocol and EOS is known, the rows that take its step are ended, and the error is logged. So is a
+    row whose logits are broken: an error would end the requests of others too.
 
     Args:
         rows: The number of rows.
@@ -121,6 +124,43 @@ class StepStates:
 
     def process_logits(self, logits: Tensor) -> Tensor:
         """Return the processed logits; `logits`, [B, V] floating point, may be overwritten."""
+        return self.processed(logits)[0]
+
+    def processed(self, logits: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the processed logits, and which rows have only EOS left because their logits are broken.
+
+        Args:
+            logits: [B, V] floating point, which may be overwritten.
+
+        Returns:
+            [B, V], and [B] bool on their device. On the host, broken rows are logged too; None if there are none.
+
+        Raises:
+            BrokenLogits: The logits of a row that takes a step are broken, on the host, and no EOS is known.
+        """
+        broken = self._broken(logits)
+        found = self._processed(logits)
+        return (found if broken is None or not self.eos_ids else end_broken(found, broken, self.eos_ids)), broken
+
+    def _broken(self, logits: Tensor) -> Tensor | None:
+        taking = torch.zeros(self.rows, dtype=torch.bool, device=self.device)
+        for step in self.steps.values():
+            taking = taking | step.takes if isinstance(step, SharedStep) else taking.index_fill(0, step.at, 1)
+        if by_tensors(logits):
+            return broken_rows(logits) & taking
+        array, never, _ = as_array(logits)
+        found = torch.zeros_like(taking)
+        for row in taking.nonzero()[:, 0].tolist():
+            try:
+                check_row(array[row], never, row)
+            except BrokenLogits as error:
+                if not self.eos_ids:
+                    raise
+                _logger.error("%s; its request is ended", error)  # noqa: TRY400 - where it was noticed says nothing
+                found[row] = True
+        return found if bool(found.any()) else None
+
+    def _processed(self, logits: Tensor) -> Tensor:
         context = LogitsContext(logits.shape[1], self.device)
         ended = []
         for step in self.steps.values():
@@ -136,7 +176,7 @@ class StepStates:
                     ended.append(step.takes)
         if not ended:
             return logits
-        return end_rows(torch.where(reduce(or_, ended)[:, None], -torch.inf, logits), self.eos_ids)
+        return end_rows(torch.where(reduce(or_, ended)[:, None], -torch.inf, logits), self.eos_ids)[0]
 
     def _report_broken(self, step: SharedStep, error: ProcessorError) -> None:
         """Log an error, or raise it if rows cannot be ended."""

@@ -7,6 +7,7 @@ ends             distinguish EOS that end a row from EOS that are forced as text
 engine_ends      check that a processor knows every EOS of the engine
 engine_tokens    check that a processor was built for the tokens of the engine
 engine_logits    EngineLogits: run a processor on an engine's logits
+cut_off          find rows that end because of bans before the processor
 finished_rows    mark rows as finished that ended without an EOS, such as padding rows
 """
 

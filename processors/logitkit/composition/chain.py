@@ -103,30 +103,42 @@ class Chain(NotAHook):
         Several constraints together can leave a row without a legal token, and so can processors of your own. Such a row ends
         with EOS, at logit 0.
         """
-        ending = self._ending
+        return state, self.processed(state, logits, context)[0]
+
+    def processed(self, state: tuple[Any, ...], logits: Tensor, context: Context) -> tuple[Tensor, Tensor | None]:
+        """Run every processor on the logits, [B, V].
+
+        Returns:
+            The logits, and the rows that the chain has ended because no token was left, [B] bool; None if there are none.
+        """
+        ending, ended = self._ending, None
         for place, (processor, before) in enumerate(zip(self.processors, state, strict=True)):
             logits = process_checked(processor, before, logits, context)
             if place == ending:
-                logits = end_rows(own_rows("chain", len(logits), logits), self.known_eos_ids)
-        return state, logits
+                logits, ended = end_rows(own_rows("chain", len(logits), logits), self.known_eos_ids)
+        return logits, ended
 
-    def conflicts(self, state: tuple[Any, ...], columns: int | None = None) -> Tensor:
-        """Return the rows that violate a constraint, or that the constraints together leave without a token.
+    def conflicts(self, state: tuple[Any, ...], columns: int | None = None, context: Context | None = None) -> Tensor:
+        """Return the rows that violate a constraint, or that the processors together leave without a token.
 
         Such rows end with EOS. A row that was ended by a stop is not in conflict. If the chain has a constraint on text, a
         conflict is still reported after EOS.
 
+        Functions and classes of your own, which may ban tokens without a role, are tried on logits that the constraints leave.
+
         Args:
             state: The state of B rows.
             columns: The number of columns of the logits, if it is not the size of a vocabulary.
+            context: The context of the rows, if a function or class of yours reads it. None: rows without a prompt.
 
         Returns:
             [B] bool.
 
         Raises:
-            ConfigurationError: No constraint has a vocabulary, and no columns are given.
+            ConfigurationError: No constraint has a vocabulary, and no columns are given; or a function or class of yours fails
+                without the context.
         """
-        return conflicts(self.processors, state, self.known_eos_ids, columns)
+        return conflicts(self.processors, state, self.known_eos_ids, columns, context)
 
     def allowed_tokens(self, state: tuple[Any, ...], columns: int | None = None) -> Tensor:
         """Return the tokens that all constraints of the chain leave: [B, V] bool, none in a row in conflict.
@@ -205,7 +217,7 @@ def chain(*processors: Processor[Any], limits: Limits = DEFAULT_LIMITS, eos_ids:
     Args:
         *processors: Any processors. A constraint (`Regex`, `Choice`, ...) must come before every truncation (`TopK`, ...) and
             before `Temperature(0)`, because all tokens that these keep might be illegal. Neighbouring constraints that are
-            finite automata become one `Intersection`, so that generation cannot get stuck between them.
+            finite automata become one `Intersection`, so that generation cannot get stuck between them, with `closing` too.
         limits: Bounds on each intersection.
         eos_ids: The ids that end a row without a legal token. Needed only if no constraint has a vocabulary.
 

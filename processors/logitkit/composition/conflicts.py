@@ -1,4 +1,4 @@
-"""Find the rows in which the constraints of a chain contradict each other."""
+"""Find the rows in which the constraints of a chain contradict each other, or in which other processors leave no token."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from logitkit.errors import ConfigurationError
 from logitkit.parameters.integers import checked_integer
 from logitkit.protocol.calls import process_checked
 from logitkit.protocol.context import Context
-from logitkit.protocol.declared import only_masks
-from logitkit.protocol.processor import Processor, Role, role_of
+from logitkit.protocol.declared import is_foreign, only_masks
+from logitkit.protocol.processor import Processor, Role, name_of, role_of
 from logitkit.protocol.state import leaves
 
-__all__ = ["allowed_tokens", "conflicts", "eos_ids_of"]
+__all__ = ["allowed_tokens", "conflicts", "eos_ids_of", "fired_rows", "legal_tokens", "refused_ends"]
+
+# A function may ban tokens by their logits, so all legal tokens are shown with each of these.
+PROBES = (0.0, 1e4)
 
 
 def eos_ids_of(processor: Processor[Any]) -> tuple[int, ...]:
@@ -29,43 +32,80 @@ def eos_ids_of(processor: Processor[Any]) -> tuple[int, ...]:
 
 
 def conflicts(
-    processors: Sequence[Processor[Any]], states: Sequence[Any], eos_ids: Sequence[int], columns: int | None = None
+    processors: Sequence[Processor[Any]],
+    states: Sequence[Any],
+    eos_ids: Sequence[int],
+    columns: int | None = None,
+    context: Context | None = None,
 ) -> Tensor:
-    """Return the rows that violate a constraint, or that the constraints leave without a token, except those ended by a stop.
+    """Return the rows that violate a constraint, or that the processors leave without a token, except those ended by a stop.
 
     `is_dead(state)` of a constraint returns the rows that violate it, and `fired(state)` of a stop the rows that it has ended.
-    The tokens that are left are found by masking a row of zeros. No step does this, so a pass over all tokens is affordable.
+    The tokens that are left are found by masking rows of zeros. No step does this, so a pass over all tokens is affordable.
 
     Args:
         processors: The processors of a chain.
         states: Their states, of B rows.
         eos_ids: The ids that end a row without a token.
         columns: The number of columns of the logits. None: the size of the vocabulary.
+        context: The context of the rows, for functions and classes of users. None: rows without a prompt.
 
     Returns:
         [B] bool.
 
     Raises:
-        ConfigurationError: No constraint has a vocabulary, and no columns are given.
+        ConfigurationError: No constraint has a vocabulary, and no columns are given; or a function or class of a user fails
+            without the context.
     """
-    constraints = [(p, s) for p, s in zip(processors, states, strict=True) if role_of(p) is Role.CONSTRAINT]
+    pairs = list(zip(processors, states, strict=True))
+    constraints = [(p, s) for p, s in pairs if role_of(p) is Role.CONSTRAINT]
     tensors = leaves(tuple(states))
     if not tensors:
         return torch.zeros(0, dtype=torch.bool)
     none = torch.zeros(len(tensors[0]), dtype=torch.bool, device=tensors[0].device)
     broken = [p.is_dead(s) for p, s in constraints if hasattr(p, "is_dead")]
-    stopped = [p.fired(s) for p, s in constraints if hasattr(p, "fired")]
-    in_conflict = reduce(or_, broken, none) | _without_token(constraints, none, eos_ids, columns)
-    return in_conflict & ~reduce(or_, stopped, none)
+    in_conflict = reduce(or_, broken, none)
+    if constraints:
+        legal, forced_end = legal_tokens(constraints, _rows(constraints, none, columns, context), eos_ids)
+        in_conflict = in_conflict | (~legal.any(1) & ~forced_end)
+        others = [(p, s) for p, s in pairs if _may_ban(p)]
+        if others:
+            in_conflict = in_conflict | _without_token(others, legal, eos_ids, context)
+    return in_conflict & ~reduce(or_, fired_rows(pairs), none)
+
+
+def fired_rows(pairs: Iterable[tuple[Processor[Any], Any]]) -> list[Tensor]:
+    """Return the rows that each stop has ended, [B] bool."""
+    return [p.fired(s) for p, s in pairs if hasattr(p, "fired")]
+
+
+def _may_ban(processor: Processor[Any]) -> bool:
+    """Whether a processor is a function or class of a user that may ban tokens without the role of a constraint."""
+    return is_foreign(processor) and role_of(processor) is not Role.CONSTRAINT
 
 
 def _without_token(
-    constraints: Sequence[tuple[Processor[Any], Any]], none: Tensor, eos_ids: Sequence[int], columns: int | None
+    others: Sequence[tuple[Processor[Any], Any]], legal: Tensor, eos_ids: Sequence[int], context: Context | None
 ) -> Tensor:
-    if not constraints:
-        return none
-    legal, forced_end = _legal(constraints, none, eos_ids, columns)
-    return ~legal.any(1) & ~forced_end
+    """Return the rows that could go on under the constraints, but to which functions and classes of users leave no token."""
+    going_on = legal.clone()
+    going_on[:, [end for end in eos_ids if end < legal.shape[1]]] = False
+    left = torch.zeros_like(going_on)
+    for value in PROBES:
+        logits = torch.where(legal, value, -torch.inf)
+        for processor, state in others:
+            shown = Context.of([[]] * len(legal), legal.shape[1], legal.device) if context is None else context
+            try:
+                logits = process_checked(processor, state, logits, shown)
+            except Exception as error:
+                if context is not None:
+                    raise
+                raise ConfigurationError(
+                    f"without the context of the rows, {name_of(processor)} fails ({type(error).__name__}: {error}), so its bans "
+                    "are unknown; give it: conflicts(state, context=...)"
+                ) from error
+        left = left | (logits > -torch.inf)
+    return going_on.any(1) & ~left.any(1)
 
 
 def allowed_tokens(
@@ -79,32 +119,67 @@ def allowed_tokens(
     constraints = [(p, s) for p, s in zip(processors, states, strict=True) if role_of(p) is Role.CONSTRAINT]
     first = leaves(tuple(states))[0]
     none = torch.zeros(len(first), dtype=torch.bool, device=first.device)
-    return _legal(constraints, none, eos_ids, columns)[0]
+    return legal_tokens(constraints, _rows(constraints, none, columns), eos_ids)[0]
 
 
-def _legal(
-    constraints: Sequence[tuple[Processor[Any], Any]], none: Tensor, eos_ids: Sequence[int], columns: int | None
-) -> tuple[Tensor, Tensor]:
-    """Return the tokens that are left, [B, V] bool, and the rows in which an EOS is forced, [B] bool."""
-    sizes = [p.vocabulary.size for p, _ in constraints if hasattr(p, "vocabulary")]
+def _rows(
+    constraints: Sequence[tuple[Processor[Any], Any]],
+    none: Tensor,
+    columns: int | None = None,
+    context: Context | None = None,
+) -> Context:
+    """Return the context in which the tokens that are left are found."""
+    if context is not None:
+        return context
+    sizes = [v.size for p, _ in constraints if (v := getattr(p, "vocabulary", None)) is not None]
     if columns is None and not sizes:
         raise ConfigurationError(
             "no constraint of the chain has a vocabulary; give the columns of the logits: columns=..."
         )
     size = max(sizes) if columns is None else checked_integer("columns", columns, 1, 2**31 - 1)
-    context = Context.of([[]] * len(none), size, none.device)
-    legal = torch.ones(len(none), size, dtype=torch.bool, device=none.device)
-    forced_end = none.clone()
-    finished = reduce(or_, [p.is_finished(s) for p, s in constraints if hasattr(p, "is_finished")], none)
+    return Context.of([[]] * len(none), size, none.device)
+
+
+def refused_ends(constraints: Sequence[tuple[Processor[Any], Any]], context: Context, eos_ids: Sequence[int]) -> Tensor:
+    """Return the rows whose end at one of some EOS ids any of the constraints does not allow by itself, [B] bool.
+
+    Args:
+        constraints: The constraints, each with its state of B rows before the end.
+        context: The context of the rows.
+        eos_ids: The ids.
+    """
+    refused = torch.zeros(context.batch_size, dtype=torch.bool, device=context.device)
     for processor, state in constraints:
-        zeros = torch.zeros(legal.shape, device=none.device)
-        allowed = process_checked(processor, state, zeros, context) > -torch.inf
+        # An EOS that ends the row does not count as a repeat of one that was forced or is part of the prompt.
+        if not getattr(processor, "bans_repeats", False):
+            refused |= ~_alone(processor, state, context)[:, list(eos_ids)].any(1)
+        if hasattr(processor, "is_dead"):
+            refused |= processor.is_dead(state)
+    return refused
+
+
+def legal_tokens(
+    constraints: Sequence[tuple[Processor[Any], Any]], context: Context, eos_ids: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """Return the tokens that constraints leave, [B, V] bool, and the rows in which an EOS is forced, [B] bool.
+
+    Args:
+        constraints: The constraints in the order of their chain, each with its state of B rows.
+        context: The context of the rows.
+        eos_ids: The ids that end a row.
+    """
+    device = context.device
+    legal = torch.ones(context.batch_size, context.vocabulary_size, dtype=torch.bool, device=device)
+    forced_end = torch.zeros(context.batch_size, dtype=torch.bool, device=device)
+    finished = reduce(or_, [p.is_finished(s) for p, s in constraints if hasattr(p, "is_finished")], forced_end)
+    for processor, state in constraints:
+        allowed = _alone(processor, state, context)
         if not only_masks(processor):
             # Forced tokens override earlier constraints. A forced EOS also overrides later ones, because a row without a token
             # ends with EOS anyway.
             forced = ~allowed.all(1, keepdim=True)
             legal = torch.where(forced, allowed, legal)
-            forced_end |= (forced & allowed)[:, list(eos_ids)].any(1)
+            forced_end = forced_end | (forced & allowed)[:, list(eos_ids)].any(1)
         elif getattr(processor, "bans_repeats", False):
             # An EOS that ends the row does not count as a repeat of one that was forced or is part of the prompt.
             allowed[:, list(eos_ids)] = True
@@ -112,3 +187,9 @@ def _legal(
         else:
             legal &= allowed
     return legal, forced_end
+
+
+def _alone(processor: Processor[Any], state: Any, context: Context) -> Tensor:
+    """Return the tokens that a processor leaves by itself, [B, V] bool."""
+    zeros = torch.zeros(context.batch_size, context.vocabulary_size, device=context.device)
+    return process_checked(processor, state, zeros, context) > -torch.inf

@@ -1,4 +1,4 @@
-"""End rows that processors leave without a token, or raise an error that names the processor."""
+"""End rows that processors leave without a token, or raise an error that names the processors; the same for +inf."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from logitkit.errors import ConfigurationError, ProcessorError
 from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.runtime.host_logits import is_empty
-from logitkit.runtime.row_mask import as_array, drop_nan
+from logitkit.runtime.logit_arrays import as_array, drop_nan
 
-__all__ = ["end_rows", "name_empty_row"]
+__all__ = ["end_rows", "name_empty_row", "name_infinite_row"]
 
 
-def end_rows(logits: Tensor, eos_ids: Sequence[int]) -> Tensor:
+def end_rows(logits: Tensor, eos_ids: Sequence[int]) -> tuple[Tensor, Tensor | None]:
     """Set the logit of EOS to 0 in rows without a token. NaN counts as -inf and is replaced by it.
 
     Args:
         logits: [B, V] floating point, which may be overwritten.
         eos_ids: The ids that end a row, at least one.
+
+    Returns:
+        The logits, and which rows had no token, [B] bool; None on the host if there were none.
 
     Raises:
         ConfigurationError: The logits have no column for an id.
@@ -37,13 +40,19 @@ def end_rows(logits: Tensor, eos_ids: Sequence[int]) -> Tensor:
         # One by one: a list of ids would be copied to the device, and the host would wait for that.
         for end in eos_ids:
             logits.select(1, end).masked_fill_(empty, 0)
-        return logits
+        return logits, empty
     array, never, zero = as_array(logits)
-    for row in array:
+    ended = []
+    for number, row in enumerate(array):
         drop_nan(row, never)
         if is_empty(row, never):
             row[list(eos_ids)] = zero
-    return logits
+            ended.append(number)
+    if not ended:
+        return logits, None
+    empty = torch.zeros(len(array), dtype=torch.bool)
+    empty[ended] = True
+    return logits, empty
 
 
 def name_empty_row(processors: Sequence[Processor[Any]], logits: Tensor) -> None:
@@ -67,4 +76,22 @@ def name_empty_row(processors: Sequence[Processor[Any]], logits: Tensor) -> None
         raise ProcessorError(
             f"after {', '.join(map(name_of, processors))} row {empty[0]} has no token left: all its logits are -inf or NaN, and "
             "no EOS id is known to end it; leave it a token, or give the EOS ids: logitkit.chain(processor, eos_ids=[...])"
+        )
+
+
+def name_infinite_row(processors: Sequence[Processor[Any]], logits: Tensor) -> None:
+    """Raise an error if a logit on the CPU is +inf, with which no probability can be computed.
+
+    Args:
+        processors: The processors that may have caused it.
+        logits: [B, V] floating point.
+
+    Raises:
+        ProcessorError: A logit is +inf.
+    """
+    if bool((logits == torch.inf).any()):
+        row, token = (logits == torch.inf).nonzero()[0].tolist()
+        raise ProcessorError(
+            f"after {', '.join(map(name_of, processors))} the logit of token {token} in row {row} is +inf; to force a token, ban "
+            "all others with -inf"
         )

@@ -26,7 +26,7 @@ def check_processor(processor: Processor[Any], vocabulary: Vocabulary, *, exampl
 
     - No method changes its arguments or the processor; `process_logits` may overwrite the logits.
     - The structure, dtypes and shapes of results stay the same.
-    - No NaN is returned.
+    - No NaN or +inf is returned.
     - Tokens may be `[B]` or `[B, T]`, and -1 changes nothing.
     - A replay of all tokens at once gives the same as one token at a time.
     - `process_logits` gives the same when it is called again.

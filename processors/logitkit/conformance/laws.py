@@ -35,10 +35,13 @@ def _keeps_dtype_and_shape(processor: Processor[Any], case: Case) -> None:
 
 
 def _makes_no_nan(processor: Processor[Any], case: Case) -> None:
+    """No probability can be computed from NaN or +inf; to force a token, all others are banned."""
     for step, logits in enumerate(run(processor, case.context(), case.committed(), list(case.logits())).logits):
-        if logits.isnan().any():
-            row, column = (int(place) for place in logits.isnan().nonzero()[0])
-            raise LawBroken(f"after {step} tokens logit {column} of row {row} is NaN")
+        wrong = logits.isnan() | (logits == torch.inf)
+        if wrong.any():
+            row, column = (int(place) for place in wrong.nonzero()[0])
+            shown = "NaN" if logits[row, column].isnan() else "+inf"
+            raise LawBroken(f"after {step} tokens logit {column} of row {row} is {shown}")
 
 
 def _leaves_arguments_unchanged(processor: Processor[Any], case: Case) -> None:
@@ -178,7 +181,7 @@ def shares_calls(other: Processor[Any], processor: Processor[Any], case: Case) -
 
 LAWS: dict[str, Law] = {
     "results keep their structure, dtype and shape": _keeps_dtype_and_shape,
-    "no NaN is returned": _makes_no_nan,
+    "no NaN or +inf is returned": _makes_no_nan,
     "arguments are left unchanged, except the logits": _leaves_arguments_unchanged,
     "tokens may be [B] or [B, T]": _takes_both_shapes_of_tokens,
     "-1 is not a token": _ignores_missing_tokens,

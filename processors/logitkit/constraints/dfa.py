@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from operator import itemgetter
@@ -34,8 +34,8 @@ class Dfa(Constraint):
     A token after which no accepting state can be reached is never allowed, so rows do not get stuck.
 
     Args:
-        transitions: `{(state, token_id): next_state}`; all other transitions are illegal. States are any hashable values, and
-            ids need no text.
+        transitions: `{(state, token_id): next_state}`, or triples `(state, token_id, next_state)`; all other transitions are
+            illegal. States are any hashable values, and ids need no text.
         start: The start state.
         accepting: States in which EOS is legal.
         vocabulary: The tokens; only their number and the EOS ids matter.
@@ -58,7 +58,7 @@ class Dfa(Constraint):
     kind = Kind("dfa", {"transitions": Moves(), "start": State(), "accepting": ListOf(State(), 0)}, order=80)
 
     # Mappings are invariant in their keys: with Hashable instead of Any, a dict of int states would not type-check.
-    transitions: Mapping[tuple[Any, int], Hashable]
+    transitions: Mapping[tuple[Any, int], Hashable] | Iterable[Sequence[Any]]
     start: Hashable
     accepting: Collection[Hashable]
     vocabulary: Vocabulary
@@ -68,7 +68,9 @@ class Dfa(Constraint):
         transitions = _checked_transitions(self.transitions)
         _check_states(self.start, self.accepting)
         _check_ids(transitions, self.vocabulary)
-        moves = _moves(transitions, self.start, self.accepting)
+        left_out = self.vocabulary.left_out
+        usable = {key: to for key, to in transitions.items() if key[1] not in left_out} if left_out else transitions
+        moves = _moves(usable, self.start, self.accepting)
         alive = _alive(moves)
         if not alive[FIRST_STATE]:
             raise ConfigurationError(f"no accepting state can be reached from the start state {self.start!r}")
@@ -164,9 +166,7 @@ def _check_ids(transitions: Mapping[tuple[Any, int], Hashable], vocabulary: Voca
 def _checked_transitions(given: object) -> dict[tuple[Any, int], Hashable]:
     """Return the transitions with every token id as an int; the given ones if they already are."""
     if not isinstance(given, Mapping):
-        raise ConfigurationError(
-            f"transitions is a {type(given).__name__}; give a dict {{(state, token_id): next_state}}"
-        )
+        given = _of_triples(given)
     if type(given) is dict and set(map(type, given)) <= {tuple} and set(map(len, given)) <= {2}:
         ids: set[type] = set(map(type, map(itemgetter(1), given)))
         if ids <= {int}:
@@ -175,13 +175,43 @@ def _checked_transitions(given: object) -> dict[tuple[Any, int], Hashable]:
     for key, target in given.items():
         if not isinstance(key, tuple) or len(key) != 2:
             raise ConfigurationError(f"transitions has the key {key!r}; allowed are pairs (state, token_id)")
-        token = as_integer(key[1])
-        if token is None:
-            raise ConfigurationError(
-                f"the transition from {key[0]!r} reads {key[1]!r} of type {type(key[1]).__name__}; allowed are integer token ids"
-            )
-        checked[key[0], token] = target
+        checked[key[0], _checked_token(key[0], key[1])] = target
     return checked
+
+
+def _of_triples(given: object) -> dict[tuple[Any, int], Any]:
+    """Return triples as a mapping.
+
+    Raises:
+        ConfigurationError: Something is not a triple, or two triples have the same state and token.
+    """
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise ConfigurationError(
+            f"transitions is a {type(given).__name__}; give a dict {{(state, token_id): next_state}}, or triples "
+            "(state, token_id, next_state)"
+        )
+    found: dict[tuple[Any, int], Any] = {}
+    for triple in given:
+        if not isinstance(triple, tuple | list) or len(triple) != 3:
+            raise ConfigurationError(f"transitions has {triple!r}; allowed are triples (state, token_id, next_state)")
+        state, read, target = triple
+        _check_state("a transition begins in", state)
+        token = _checked_token(state, read)
+        if found.setdefault((state, token), target) != target:
+            raise ConfigurationError(
+                f"transitions has two next states for state {state!r} and token {token}: {found[state, token]!r} and {target!r}; "
+                "give one"
+            )
+    return found
+
+
+def _checked_token(state: Any, given: Any) -> int:
+    token = as_integer(given)
+    if token is None:
+        raise ConfigurationError(
+            f"the transition from {state!r} reads {given!r} of type {type(given).__name__}; allowed are integer token ids"
+        )
+    return token
 
 
 def _check_states(start: object, accepting: object) -> None:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from logitkit.budget import one_budget
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE, ByteDfa
@@ -22,7 +22,7 @@ from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automato
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
 from logitkit.grammars.checks import check_names_of_tokens
-from logitkit.grammars.read import GrammarSyntax, read_grammar
+from logitkit.grammars.read import GrammarSyntax, LarkLexer, read_grammar
 from logitkit.grammars.rule_set import RuleSet
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Boolean, Either, Integer, Null, Text, Word
@@ -78,8 +78,9 @@ class Grammar(Constraint):
         vocabulary: The tokens. Each byte that the grammar may need must be a token of its own.
         syntax: `"gbnf"`, as in llama.cpp, or `"lark"`.
         start: The rule of the whole text. None: `root` in GBNF, `start` in Lark.
-        lexer: How terminals of Lark split a text. None or `"longest"`: as a lexer, each as long as possible and keywords before
-            names. `"dynamic"`: in any way.
+        lexer: How terminals of Lark split a text. `"longest"`: as a lexer, each as long as possible and keywords before names.
+            `"contextual"`: as Lark's contextual lexer. `"dynamic"`: in any way. None: `"longest"`, with a warning where Lark's
+            contextual lexer reads a text in another way.
         max_depth: The maximum number of open rules on a stack. A text that nests deeper is not allowed.
         configurations: The maximum number of stacks of a row, if the grammar is not deterministic. 1: refuse such a grammar.
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
@@ -112,7 +113,7 @@ class Grammar(Constraint):
             "text": Text(0, raw=False),
             "syntax": Word(("gbnf", "lark")),
             "start": Either((Text(raw=False), Null())),
-            "lexer": Either((Word(("longest", "dynamic")), Null())),
+            "lexer": Either((Word(("longest", "contextual", "dynamic")), Null())),
             "max_depth": Integer(1, 1024),
             "configurations": Integer(1, 64),
             "closing": Either((Integer(1, note=CLOSING), Boolean())),
@@ -125,7 +126,7 @@ class Grammar(Constraint):
     vocabulary: Vocabulary
     syntax: GrammarSyntax = field(default="gbnf", kw_only=True)
     start: str | None = field(default=None, kw_only=True)
-    lexer: Literal["longest", "dynamic"] | None = field(default=None, kw_only=True)
+    lexer: LarkLexer | None = field(default=None, kw_only=True)
     max_depth: int = field(default=64, kw_only=True)
     configurations: int = field(default=16, kw_only=True)
     closing: bool | int = field(default=False, kw_only=True)

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import groupby
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.byte_intersection import intersect_bytes
+from logitkit.compiler.tokens.flat_closing import counting_tokens
 from logitkit.compiler.tokens.intersection import intersect
+from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
+from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits
+from logitkit.protocol.context import Context
 from logitkit.protocol.declared import only_masks
 from logitkit.protocol.processor import Processor
+from logitkit.runtime.byte_form import with_vocabulary
 from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -50,6 +59,7 @@ class Intersection(Constraint):
     parts: tuple[Constraint, ...]
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
     vocabulary: Vocabulary = field(init=False, repr=False)
+    closing: bool | int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.parts:
@@ -59,15 +69,12 @@ class Intersection(Constraint):
             raise ConfigurationError(
                 "the constraints of a chain have different vocabularies; create them with the same one"
             )
-        endless = next((part for part in self.parts if not part.has_finite_automaton), None)
-        if endless is not None:
-            raise ConfigurationError(
-                f"a part of an intersection must be a finite automaton, and this {type(endless).__name__} nests without limit, "
-                "closes its text within a number of tokens, or is too large without a stack; put the constraints in a chain "
-                "instead"
-            )
         object.__setattr__(self, "vocabulary", vocabulary)
-        self._compile_once(Intersection, tuple(self._automata()))
+        limits = [part.closing for part in self.parts if part.closing is not False]
+        object.__setattr__(self, "closing", True in limits or min(limits, default=False))
+        self._compile_once(Intersection, tuple(self._automata), bool(limits))
+        for limit in limits:
+            self._check_closing(limit, "all constraints of the chain together")
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes.
@@ -81,9 +88,19 @@ class Intersection(Constraint):
         """Return the token ids that mean themselves in this constraint, not their text."""
         return tuple(token for part in self.parts for token in part.own_ids())
 
+    @lazy
     def _automata(self) -> dict[str, TokenAutomaton]:
-        """Return the automata of the parts by content key; equal constraints count once."""
-        return {part.flat_automaton.content_key: part.flat_automaton for part in self.parts}
+        """The automata of the parts by content key, without their limits of tokens; equal constraints count once."""
+        found = {}
+        for part in self.parts:
+            automaton = _finite_automaton(part)
+            if automaton is None:
+                raise ConfigurationError(
+                    f"a part of an intersection must be a finite automaton, and this {type(part).__name__} nests without limit, "
+                    "or is too large without a stack; put the constraints in a chain instead"
+                )
+            found[automaton.content_key] = automaton
+        return found
 
     def _compile(self) -> TokenAutomaton:
         def product(a: TokenAutomaton, b: TokenAutomaton) -> TokenAutomaton:
@@ -93,7 +110,39 @@ class Intersection(Constraint):
                 raise ConfigurationError(f"no text is allowed by all constraints of the chain ({names})")
             return both
 
-        return reduce(product, self._automata().values())
+        both = reduce(product, self._automata.values())
+        return both if self.closing is False else counting_tokens(both, self.limits)
+
+    def tokens_left(self, context: Context) -> Tensor:
+        """Return [B] int64, the tokens that each row may still have: the least that any part allows."""
+        least = super().tokens_left(context)
+        for part in self.parts:
+            own = part.tokens_left(context)
+            least = torch.where(least == NO_LIMIT, own, torch.where(own == NO_LIMIT, least, torch.minimum(least, own)))
+        return least
+
+
+def _finite_automaton(part: Constraint) -> TokenAutomaton | None:
+    """Return the finite automaton of a constraint, without its limit of tokens; None if it has none."""
+    if not part.automaton.nesting.is_flat:
+        return None
+    if part.closing is not False:
+        with warnings.catch_warnings():
+            # The constraint gave its warnings when it was created.
+            warnings.simplefilter("ignore")
+            part = with_vocabulary(part, part.vocabulary)
+    return part.flat_automaton if part.has_finite_automaton else None
+
+
+def _joins(part: Constraint) -> bool:
+    """Whether a constraint becomes a part of an intersection."""
+    try:
+        return _finite_automaton(part) is not None
+    except (PatternTooLarge, UnsupportedSchema):
+        # Long strings that are counted, for example: they have a state for each length otherwise.
+        if part.closing is False:
+            raise
+        return False
 
 
 def intersected(processors: Sequence[Processor[Any]], limits: Limits) -> list[Processor[Any]]:
@@ -101,14 +150,27 @@ def intersected(processors: Sequence[Processor[Any]], limits: Limits) -> list[Pr
     joined: list[Processor[Any]] = []
     for constrains, run in groupby(processors, only_masks):
         members = list(run)
-        automata = [p for p in members if isinstance(p, Constraint) and p.is_finite]
-        if len(automata) > 1:
-            automata = [p for p in automata if p.has_finite_automaton]
-        if not constrains or len(automata) < 2:
-            joined.extend(members)
-            continue
-        parts = (q for p in automata for q in (p.parts if isinstance(p, Intersection) else (p,)))
-        both = Intersection(tuple(parts), limits=limits)
-        # These processors only mask, so their order does not matter.
-        joined.extend(both if p is automata[0] else p for p in members if p is automata[0] or p not in automata[1:])
+        flat = [p for p in members if isinstance(p, Constraint) and p.automaton.nesting.is_flat]
+        automata = [p for p in flat if _joins(p)] if constrains and len(flat) > 1 else []
+        both, replaced = _intersection_of(automata, limits)
+        if both is not None:
+            # These processors only mask, so their order does not matter.
+            first = members.index(replaced[0])
+            members = [*members[:first], both, *members[first + 1 :]]
+        joined.extend(p for p in members if p not in replaced)
     return joined
+
+
+def _intersection_of(automata: list[Constraint], limits: Limits) -> tuple[Intersection | None, list[Constraint]]:
+    """Return the intersection of constraints, and those that it replaces; None if there are fewer than two."""
+    if len(automata) < 2:
+        return None, []
+    parts = (q for p in automata for q in (p.parts if isinstance(p, Intersection) else (p,)))
+    try:
+        return Intersection(tuple(parts), limits=limits), automata
+    except PatternTooLarge:
+        uncounted = [p for p in automata if p.closing is False]
+        if len(uncounted) == len(automata):
+            raise
+        # A row lists all classes where tokens are counted. Apart, the masks are small, but a row may get stuck between them.
+        return _intersection_of(uncounted, limits)

@@ -12,10 +12,13 @@ from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.repeated_record import record_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.errors import PatternTooLarge
+from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.parameters import Text
+from logitkit.patterns.charset import SURROGATES
+from logitkit.patterns.inner_trees import inside
 from logitkit.patterns.parser import parse
+from logitkit.patterns.syntax import Characters, Node
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -106,7 +109,13 @@ class Regex(Constraint):
         repeated = record_automaton(tree, self.vocabulary, limits)
         if repeated is not None:
             return repeated
-        return token_automaton(byte_dfa_of(tree, limits, self.pattern), self.vocabulary, limits, self._name)
+        dfa = byte_dfa_of(tree, limits, self.pattern)
+        if not dfa.accepting.any() and _has_halves(tree):
+            raise ConfigurationError(
+                f"{self._name} matches no text at all: half of a surrogate pair is not a character; write the whole one, "
+                "such as \\U0001F600"
+            )
+        return token_automaton(dfa, self.vocabulary, limits, self._name)
 
     def _called_dfa(self) -> NestedDfa | None:
         return called_dfa_of(parse(self.pattern), self.limits, self.pattern)
@@ -114,3 +123,10 @@ class Regex(Constraint):
     @property
     def _name(self) -> str:
         return f"the pattern {self.pattern!r}"
+
+
+def _has_halves(tree: Node) -> bool:
+    """Whether a tree has a set of surrogates only, which no text contains."""
+    if isinstance(tree, Characters):
+        return bool(tree.charset) and not tree.charset - SURROGATES
+    return any(map(_has_halves, inside(tree)))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from logitkit.patterns.charset import ANY, MAX_CODE_POINT, CharSet
+from logitkit.patterns.charset import ANY, MAX_CODE_POINT, SURROGATES, CharSet
 from logitkit.patterns.unicode_classes import perl_class
 
 __all__ = ["expected_words"]
 
-SURROGATES = CharSet(((0xD800, 0xDFFF),))
 ASCII = CharSet(((0, 0x7F),))
 CONTROLS = CharSet(((0, 0x1F),))
 NAMES = {" ": "space", "\n": "newline", "\t": "tab", "\r": "carriage return"}

@@ -16,7 +16,7 @@ from torch import Tensor
 from logitkit.composition.chain import Chain, members
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.composition.engine_tokens import check_tokens_agree
-from logitkit.errors import ConfigurationError
+from logitkit.errors import BrokenLogits, ConfigurationError
 from logitkit.explaining.explanation import Explanation
 from logitkit.explaining.findings import Effect, Refusal, Step
 from logitkit.explaining.spelled import spelled
@@ -25,8 +25,10 @@ from logitkit.protocol.calls import advance_checked, init_checked, process_check
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import only_masks, truncates
 from logitkit.protocol.processor import Processor, Role, check_is_processor, name_of, role_of
+from logitkit.runtime.broken_logits import broken_rows
 from logitkit.runtime.completion import completion_of
 from logitkit.runtime.constraint import Constraint
+from logitkit.runtime.logit_arrays import why_broken
 from logitkit.vocabulary.marker import check_vocabulary
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -61,6 +63,7 @@ def explain(
         The explanation, whose `refusal` is that of the first illegal token.
 
     Raises:
+        BrokenLogits: A logit is NaN or +inf, or those of a token have no finite number.
         ConfigurationError: The processor is not a processor, the prompt or output is neither a text nor token ids, the tokens
             cannot spell it, there are fewer logits than tokens, or `max_length` is not a number of tokens.
         VocabularyError: The vocabulary is not a vocabulary, or has other tokens than the one that the processor was built for.
@@ -116,12 +119,14 @@ def _checked_rows(logits: Iterable[Tensor], size: int) -> Iterator[Tensor]:
         raise ConfigurationError(
             f"logits is of type {type(logits).__name__}; give one tensor for each token of the output"
         )
-    for row in logits:
+    for step, row in enumerate(logits):
         if not (isinstance(row, Tensor) and row.numel() >= size):
             given = f"of the shape {[*row.shape]}" if isinstance(row, Tensor) else f"of type {type(row).__name__}"
             raise ConfigurationError(
                 f"logits has a row {given}; give a tensor with a number for each of the {size} tokens"
             )
+        if bool(broken_rows(row.detach().reshape(1, -1))):
+            raise BrokenLogits(why_broken(row.detach().reshape(-1)), 0, step)
         yield row
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from logitkit.errors import LogitkitError
 from logitkit.explaining.open_json import JsonNode
-from logitkit.json_schema.pointer import below
+from logitkit.json_schema.pointer import below, step
 from logitkit.json_schema.references import Place, References
 
 __all__ = ["FAULTS_OF", "Fault", "Keyword"]
@@ -85,9 +85,9 @@ class Keyword:
         """Return the faults of the value itself under a schema in the keyword."""
         return self.check.below(self.inside(*names), self.node, self.path)
 
-    def child(self, step: str | int, child: JsonNode | None, *names: str | int) -> list[Fault]:
+    def child(self, name: str | int, child: JsonNode | None, *names: str | int) -> list[Fault]:
         """Return the faults of a member or an item under a schema in the keyword."""
-        return self.check.below(self.inside(*names), child, below(self.path, step))
+        return self.check.below(self.inside(*names), child, step(self.path, name))
 
 
 Faults = Iterable[Fault]

@@ -14,6 +14,7 @@ from logitkit.explaining.keyword_faults import FAULTS_OF, Fault, Keyword
 from logitkit.explaining.open_json import JsonNode
 from logitkit.json_schema.keywords import ASSERTIONS
 from logitkit.json_schema.layout import Whitespace
+from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.references import Place, References
 from logitkit.languages.schemas import JsonValue
 
@@ -34,7 +35,8 @@ class SchemaFaults:
     """
 
     def __init__(self, schema: Any, whitespace: Whitespace) -> None:
-        self.references = References.of(schema)
+        # The schema was compiled, with an unknown draft left out if need be.
+        self.references = References.of(schema, LeftOut(lax=True))
         self.whitespace = whitespace
         # The first schema that applied to each value, by the path of the value.
         self.applied: dict[str, Place] = {}

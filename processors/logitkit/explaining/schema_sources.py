@@ -13,7 +13,7 @@ from logitkit.explaining.open_json import JsonNode, closed_at_the_end, read_json
 from logitkit.explaining.schema_faults import SchemaFaults
 from logitkit.explaining.visible_text import shortened
 from logitkit.json_schema.layout import Whitespace
-from logitkit.json_schema.pointer import below, names_of
+from logitkit.json_schema.pointer import names_of, plain, step
 from logitkit.languages.schemas import JsonValue
 
 __all__ = ["schema_sources"]
@@ -106,10 +106,10 @@ def _end(node: JsonNode, whole: JsonNode, path: str = "") -> _End:
     if node.more and len(whole.children) > len(node.children):
         name = whole.keys[number + 1] if whole.keys else None
         if name is None or name.closed:
-            return _End(path, node, False, below(path, name.text if name else number + 1), name)
+            return _End(path, node, False, step(path, name.text if name else number + 1), name)
     if node.closed or node.more or number < 0:
         return _End(path, node, node.kind == "string" and not node.closed)
-    inside = below(path, whole.names[number] if node.keys else number)
+    inside = step(path, whole.names[number] if node.keys else number)
     last, known = node.children[number], whole.children[number]
     if last is None:
         return _End(inside, node, not node.keys[number].closed)
@@ -119,10 +119,10 @@ def _end(node: JsonNode, whole: JsonNode, path: str = "") -> _End:
 def _paths(node: JsonNode, path: str = "") -> Iterator[str]:
     """Yield the paths of a value and of all values inside."""
     yield path
-    steps: Iterable[str | int] = node.names or range(len(node.children))
-    for step, child in zip(steps, node.children, strict=True):
+    names: Iterable[str | int] = node.names or range(len(node.children))
+    for name, child in zip(names, node.children, strict=True):
         if child is not None:
-            yield from _paths(child, below(path, step))
+            yield from _paths(child, step(path, name))
 
 
 def _outer(path: str) -> Iterator[str]:
@@ -180,11 +180,11 @@ def _shown(value: Any) -> str:
 
 def _source(fault: Fault) -> Source:
     keyword = fault.pointer.rpartition("/")[2]
-    return Source("schema", f"{keyword}: {_shown(fault.value)}", pointer=fault.pointer[1:], path=fault.path)
+    return Source("schema", f"{keyword}: {_shown(fault.value)}", pointer=plain(fault.pointer), path=fault.path)
 
 
 def _spelling(text: str, faults: SchemaFaults, path: str) -> Source:
     """Return the schema of the value, for a reason that is not a keyword; "": the reason is not known."""
     applied = (faults.applied[outer] for outer in _outer(path) if outer in faults.applied)
     place = next(applied, faults.references.root)
-    return Source("schema", text or _shown(place.value), pointer=place.pointer[1:], path=path)
+    return Source("schema", text or _shown(place.value), pointer=plain(place.pointer), path=path)

@@ -60,8 +60,9 @@ def checked_rule_set(
     start: int,
     tokens: Iterable[str | int] = (),
     warnings: Iterable[str] = (),
+    all_end: bool = True,
 ) -> RuleSet:
-    r"""Check that every rule has a finite text, and warn of rules that the start does not reach.
+    r"""Check that rules have a finite text, and warn of rules that the start does not reach.
 
     Args:
         grammar: The text of the grammar.
@@ -69,9 +70,10 @@ def checked_rule_set(
         start: The rule of the whole text.
         tokens: The special tokens of the trees.
         warnings: What the reader found suspicious, in sentences.
+        all_end: Whether every rule must have a finite text, and not only the start.
 
     Raises:
-        GrammarError: A rule has no finite text.
+        GrammarError: One that must has no finite text.
 
     Example:
         >>> from logitkit.patterns import parse
@@ -83,7 +85,7 @@ def checked_rule_set(
     # What is not a set of characters has a text.
     bodies = [rule.body for rule in rules]
     productive = deriving(bodies, lambda leaf: not isinstance(leaf, Characters) or bool(leaf.charset), UNBOUNDED)
-    if not all(productive):
+    if not (all(productive) if all_end else productive[start]):
         raise _endless(grammar, rules, callees, productive)
     kept = {rules[i].name for i in reached(start, callees.__getitem__)}
     unused = list(dict.fromkeys(rule.name for rule in rules if rule.name not in kept))

@@ -9,10 +9,22 @@ from typing import Literal
 from logitkit.errors import PatternSyntaxError
 from logitkit.patterns import parse
 
-__all__ = ["MACROS", "recognized"]
+__all__ = ["ATTRIBUTES", "macros", "recognized"]
 
-MACROS = ("TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken")
-"""The macros of XGrammar's grammars, which are written like calls of functions."""
+ATTRIBUTES = (
+    "attributes in [...] after the name of a rule, such as lazy and max_tokens, are not supported; leave them out"
+)
+"""What is said of LLGuidance's attributes."""
+
+_MACROS = {
+    "ExcludeToken": "write !<[10]> in GBNF",
+    "Regex": "write it with classes and repetitions, as in [a-z]+, or as /.../ in Lark's syntax",
+    "Substring": "write its texts as options",
+    "TagDispatch": "use a structural tag",
+    "Token": "write <[10]>",
+    "TokenTagDispatch": "use a structural tag",
+}
+_MACRO_DEFINITION = re.compile(rf"^[ \t]*[?!]{{0,2}}({'|'.join(_MACROS)})(?:\.-?\d+)?[ \t]*:", re.MULTILINE)
 
 _GBNF = re.compile(r"^[ \t]*[\w-]+[ \t]*::=", re.MULTILINE)
 _LARK = re.compile(
@@ -21,6 +33,26 @@ _LARK = re.compile(
 # A regular expression is searched for only in short texts: nobody writes a long one by mistake for a grammar.
 _LONGEST_PATTERN = 1000
 _SIGNS = re.compile(r"[\\^$|*+?(){}\[\]]")
+
+
+def macros(text: str) -> dict[str, str]:
+    """Return the macros of XGrammar, which are written like calls of functions, with what is said of each.
+
+    Args:
+        text: The grammar. Names that it defines are left out: what follows them is a group.
+
+    Example:
+        >>> macros('root ::= Token("a")')["Token"]
+        "XGrammar's macro Token(...) is not supported; write <[10]>"
+        >>> "Token" in macros('Token ::= "a"')
+        False
+    """
+    defined = set(_MACRO_DEFINITION.findall(text))
+    return {
+        name: f"XGrammar's macro {name}(...) is not supported; {instead}"
+        for name, instead in _MACROS.items()
+        if name not in defined
+    }
 
 
 def recognized(text: str, syntax: Literal["gbnf", "lark"]) -> str | None:

@@ -17,7 +17,7 @@ from logitkit.compiler.bytes.letters import OTHERS, WHOLE
 from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import GrammarError
 from logitkit.grammars.checks import checked_rule_set, defined_twice, no_start, undefined_rule
-from logitkit.grammars.dialects import recognized
+from logitkit.grammars.dialects import ATTRIBUTES, recognized
 from logitkit.grammars.gbnf_bodies import GbnfBodyReader
 from logitkit.grammars.gbnf_terminals import ANY_CHARACTER
 from logitkit.grammars.gbnf_text import NAME, SPACE, SPACE_OR_NEWLINE
@@ -39,7 +39,8 @@ def read_gbnf(text: str, start: str | None = None, limits: Limits = DEFAULT_LIMI
     refuses or takes as unbounded, is taken as written. What is always a mistake is refused: two definitions of a rule, a rule
     without a body, an empty class, a range in reverse order, a count such as `{3,2}`, a rule without a finite text. `!<x>` is one
     token that is neither `<x>` nor EOS. Repeated by `*` or `+`, alone or in parentheses of its own, it is text, and special
-    tokens but for `<x>`; so other text may follow inside a token. Of XGrammar, lookahead `(=...)` and macros are refused.
+    tokens but for `<x>`; so other text may follow inside a token. XGrammar's lookahead `(=...)` and its macros, and
+    LLGuidance's attributes, such as `name[lazy]`, are refused.
 
     Args:
         text: The grammar.
@@ -109,6 +110,8 @@ class _GbnfReader(GbnfBodyReader):
             self.unexpected("the name of a rule")
         self.name = found[0]
         self.at = found.end()
+        if self.text.startswith("[", self.at):
+            raise GrammarError(ATTRIBUTES, self.text, self.at)
         self.skip(SPACE)
         if not self.text.startswith("::=", self.at):
             self.unexpected(f"::= after the name {self.name!r}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import GrammarError
-from logitkit.grammars.dialects import MACROS
+from logitkit.grammars.dialects import macros
 from logitkit.grammars.gbnf_counts import read_counts
 from logitkit.grammars.gbnf_terminals import ANY_CHARACTER, read_class, read_string, read_token
 from logitkit.grammars.gbnf_text import NAME, SPACE, SPACE_OR_NEWLINE, GbnfText
@@ -32,7 +32,9 @@ _GROUP_STEPS = 32
 # What an element of a rule costs, and an alternative.
 _ELEMENT_STEPS = 8
 
-_DEFINITION = re.compile(r"[A-Za-z0-9_-]+[ \t]*::=")
+# Attributes of a name are refused where its definition is read.
+_DEFINITION = re.compile(r"[A-Za-z0-9_-]+(?:\[[^\]\r\n]*\])?[ \t]*::=")
+_GROUP = re.compile(r"[ \t]*\(")
 
 
 @dataclass(slots=True)
@@ -64,6 +66,7 @@ class GbnfBodyReader(GbnfText):
     def __init__(self, text: str, limits: Limits) -> None:
         super().__init__(text)
         self.limits = limits
+        self.macros = macros(text)
         self.name = ""
         self.numbers: dict[str, int] = {}
         self.first_mention: list[int] = []
@@ -154,9 +157,8 @@ class GbnfBodyReader(GbnfText):
                 reason = f'nothing stands before the definition of {name!r}; for the empty text write ""'
                 raise GrammarError(reason, self.text, self.at)
             raise GrammarError(f"{reason}; begin it on a line of its own", self.text, self.at)
-        if name in MACROS and self.text.startswith("(", after):
-            reason = f"macros of XGrammar such as {name}(...) are not supported; use a structural tag"
-            raise GrammarError(reason, self.text, self.at)
+        if name in self.macros and _GROUP.match(self.text, after):
+            raise GrammarError(self.macros[name], self.text, self.at)
         self._append(Call(self.number(name, self.at)))
         self.at = after
 

@@ -1,7 +1,8 @@
 r"""What stands for characters and tokens in GBNF: strings, classes, and special tokens.
 
 Escapes are those of llama.cpp (`\n \r \t \\ \" \[ \] \- \xHH \uHHHH \UHHHHHHHH`), and of XGrammar those that llama.cpp has not
-(`\' \? \^ \a \b \e \f \v \0`). After `\x` stand exactly two digits, as in llama.cpp.
+(`\' \? \^ \a \b \e \f \v \0`). `\{` and `\}` are braces, as in the patterns that schemas copy into grammars. After `\x` stand
+exactly two digits, as in llama.cpp.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ANY_CHARACTER = Characters(ANY - SURROGATES)
 _PLAIN = re.compile(r'[^"\\]+')
 _ESCAPES = {
     **dict(zip("nrtabfve0", (10, 13, 9, 7, 8, 12, 11, 27, 0), strict=True)),
-    **{letter: ord(letter) for letter in "\\\"[]-'?^"},
+    **{letter: ord(letter) for letter in "\\\"[]{}-'?^"},
 }
 _DIGITS = {"x": 2, "u": 4, "U": 8}
 _HEX = re.compile(r"[0-9a-fA-F]*")
@@ -128,7 +129,7 @@ def _escape(grammar: str, at: int) -> tuple[int, int]:
         reason = f"GBNF does not know \\{letter}; write the class [{'^' if letter.isupper() else ''}{members}]"
     elif letter:
         reason = f"the escape \\{letter} does not exist"
-        reason += r"; allowed are \n \r \t \\ \" \[ \] \- \xHH \uHHHH and \UHHHHHHHH"
+        reason += r"; allowed are \n \r \t \\ \" \[ \] \{ \} \- \xHH \uHHHH and \UHHHHHHHH"
     else:
         reason = "the grammar ends in an escape"
     raise GrammarError(reason, grammar, at)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from logitkit.errors import ConfigurationError
 from logitkit.grammars.gbnf import read_gbnf
-from logitkit.grammars.lark import read_lark
+from logitkit.grammars.lark import LarkLexer, read_lark
 from logitkit.grammars.rule_set import RuleSet
 from logitkit.limits import Limits
 
-__all__ = ["GrammarSyntax", "read_grammar"]
+__all__ = ["GrammarSyntax", "LarkLexer", "read_grammar"]
 
 GrammarSyntax = Literal["gbnf", "lark"]
 
 
 def read_grammar(
-    text: str, syntax: GrammarSyntax, start: str | None, lexer: Literal["longest", "dynamic"] | None, limits: Limits
+    text: str, syntax: GrammarSyntax, start: str | None, lexer: LarkLexer | None, limits: Limits
 ) -> RuleSet:
     """Read a grammar.
 
@@ -42,8 +42,8 @@ def read_grammar(
             raise ConfigurationError(f"{name} is of type {type(given).__name__}; give a str")
     if syntax not in ("gbnf", "lark"):
         raise ConfigurationError(f"syntax is {syntax!r}; allowed are 'gbnf' and 'lark'")
-    if lexer not in (None, "dynamic", "longest"):
-        raise ConfigurationError(f"lexer is {lexer!r}; allowed are 'longest' and 'dynamic'")
+    if lexer not in (None, *get_args(LarkLexer)):
+        raise ConfigurationError(f"lexer is {lexer!r}; allowed are 'longest', 'contextual' and 'dynamic'")
     if syntax == "lark":
         return read_lark(text, start, lexer, limits)
     if lexer is not None:

@@ -2,7 +2,9 @@
 
 document, dialect, references, pointer, keywords    load a document, and resolve what it refers to
 python_types        from Python types and pydantic models to schemas (validated_schema, validated_text,
-                    validated_numbers, type_patterns, rust_patterns, typed_dicts, closed_objects)
+                    validated_numbers, type_patterns, time_bounds, exact_bounds, typed_dicts, closed_objects, set_members)
+validated_constraints    constraints around a type that does not have them itself (added_constraints)
+rust_patterns, python_patterns    the patterns of types, by the engine that matches them (simple_folding)
 reader              from keywords to sets of values (applicators, assertions, array_keywords, object_keywords,
                     conjunction, checked, handlers), and the schemas by place (schema_places, distinct_schemas)
 values              sets of values by type (objects, arrays, number_set, string_set, string_union, exactly_one, emptiness,
@@ -11,8 +13,8 @@ plan, writer        how objects and arrays are written (members, object_plan, an
                     layout, constants), and long runs of items and members in blocks (blocks)
 left_out            the keywords that lax=True leaves out (countable), misspelt keywords (misspelt), and patterns that may stand
                     anywhere in a text (searched_patterns), in all schemas inside a schema (subschemas)
-formats, ecma       languages of strings (addresses, dates, uris, search), and how they are written (string_text,
-                    string_leaf)
+formats, ecma       languages of strings (addresses, dates, uris, search, ecma_translation), and how they are written
+                    (string_text, string_leaf)
 decimals            languages of numbers (multiples, comparison)
 compile             from a document to the network that the compiler takes
 """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
+from functools import partial
 
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 IPV4 = rf"(?:{_OCTET}(?:\.{_OCTET}){{3}})"
@@ -40,13 +42,31 @@ def _label(letters: str, most: int, marks: str = "") -> str:
     return f"(?:{first}(?:{any_}{{0,2}}{some})?|{longer})"
 
 
-# What stands behind `xn--` is not decoded.
-_LABEL = f"(?:{_label(_ASCII, 63)}|[Xx][Nn]--[{_ASCII}-]{{0,58}}[{_ASCII}])"
-HOSTNAME = rf"(?:{_LABEL}(?:\.{_LABEL})*)"
-"""RFC 1123 and RFC 5891: labels of up to 63 characters. The characters of all labels together are not counted."""
+LONGEST_HOSTNAME = 253
+"""RFC 1034, section 3.1: 255 octets, of which one is the length of each label but the first, and two are those of the ends."""
 
-_OLD_LABEL = f"[{_ASCII}](?:[{_ASCII}-]{{0,61}}[{_ASCII}])?"
-OLD_HOSTNAME = rf"(?:{_OLD_LABEL}(?:\.{_OLD_LABEL})*)"
+# So many labels of so many characters each are not too long together.
+_SHORT_ENOUGH = ((3, 63), (4, 62), (6, 41), (8, 30), (12, 20), (25, 9))
+
+
+def _hostnames(label: Callable[[int], str]) -> tuple[str, str]:
+    """Return the pattern of all host names, whatever their length, and that of those which are short enough for sure."""
+    short = [rf"{label(size)}(?:\.{label(size)}){{0,{count - 1}}}" for count, size in _SHORT_ENOUGH]
+    return rf"(?:{label(63)}(?:\.{label(63)})*)", f"(?:{'|'.join(short)})"
+
+
+def _old_label(most: int) -> str:
+    return f"[{_ASCII}](?:[{_ASCII}-]{{0,{most - 2}}}[{_ASCII}])?"
+
+
+HOSTNAME, SHORT_HOSTNAME = _hostnames(partial(_label, _ASCII))
+"""RFC 1123 and RFC 5891, without A-labels, which begin with `xn--`: labels of up to 63 characters."""
+
+_ANY_LABEL = f"(?:{_label(_ASCII, 63)}|[Xx][Nn]--[{_ASCII}-]{{0,58}}[{_ASCII}])"
+ANY_HOSTNAME = rf"(?:{_ANY_LABEL}(?:\.{_ANY_LABEL})*)"
+"""The same with A-labels, of which some are not valid: no automaton of a possible size decodes Punycode."""
+
+OLD_HOSTNAME, SHORT_OLD_HOSTNAME = _hostnames(_old_label)
 """RFC 1123 alone, as before draft 7: two hyphens may stand anywhere inside a label."""
 
 _ATOM = r"A-Za-z0-9!#$%&'*+/=?^_`{|}~\-"
@@ -89,5 +109,9 @@ def _plain_letters() -> str:
 # However far apart they are, eleven characters take no more than 63 in Punycode.
 # The marks are those of which letters are put together where a text is not normalised.
 _INTERNATIONAL = _label("a-z0-9" + _plain_letters(), 11, marks="\u0300-\u036f")
-IDN_EMAIL = _mailbox(r"\x80-\ud7ff\ue000-\U0010ffff", f"(?:{_SUBDOMAIN}|{_INTERNATIONAL})")
+_BEYOND_ASCII = r"\x80-\ud7ff\ue000-\U0010ffff"
+IDN_EMAIL = _mailbox(_BEYOND_ASCII, f"(?:{_SUBDOMAIN}|{_INTERNATIONAL})")
 """The `Mailbox` of RFC 6531; in domains, of the scripts beyond ASCII, Latin, Greek, Cyrillic, kana, Han and Hangul."""
+
+ANY_IDN_EMAIL = _mailbox(_BEYOND_ASCII, f"[{_ASCII}{_BEYOND_ASCII}-]+")
+"""The same with all domains of all scripts, of which some are not valid."""

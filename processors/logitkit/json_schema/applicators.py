@@ -20,14 +20,16 @@ MOST_HELD = 6
 
 def reference(reader: Reader, here: Here) -> Values:
     """Return what the schema holds that is referred to."""
-    return reader.read(
-        reader.references.target(checked.text(here.place, here.keyword), here.place, here.keyword), here.track
-    )
+    target = reader.references.target(checked.text(here.place, here.keyword), here.place, here.keyword)
+    reader.check(target)
+    return reader.read(target, here.track)
 
 
 def dynamic_reference(reader: Reader, here: Here) -> Values:
     """Return what the schema holds that is referred to, if there is one only."""
-    return reader.read(reader.references.dynamic_target(checked.text(here.place, here.keyword), here.place), here.track)
+    target = reader.references.dynamic_target(checked.text(here.place, here.keyword), here.place)
+    reader.check(target)
+    return reader.read(target, here.track)
 
 
 def recursive_reference(reader: Reader, here: Here) -> Values:
@@ -54,11 +56,12 @@ def any_of(reader: Reader, here: Here) -> Values:
 
 def one_of(reader: Reader, here: Here) -> Values:
     """Return what exactly one of the schemas holds."""
-    before = reader.drops()
+    before, doubts = reader.drops(), reader.doubts()
     parts = _parts(reader, here.place, here.keyword, here.track)
     if reader.drops() > before:
         # What is known in part only cannot be excluded.
         return _united(reader, parts, here.track)
+    reader.check_doubts(doubts)
     return exactly_one(parts, reader, here.track)
 
 

@@ -110,8 +110,10 @@ def format_(reader: Reader, place: Place, found: Values) -> Values:
     elif (found.strings if kind == "string" else found.numbers).is_empty:
         reader.ignore(place, "format", f"the format {name!r} describes {kind}s, and no {kind} is possible here")
     elif kind == "string":
-        strings = StringSet.of_format(name, reader.limits, reader.references.dialect.old_formats)
-        return found.intersection(replace(reader.everything, strings=strings), reader.work)
+        old = reader.references.dialect.old_formats
+        strings = StringSet.of_format(name, reader.limits, old)
+        doubtful = StringSet.possibly_of_format(name, reader.limits, old)
+        return found.intersection(replace(reader.everything, strings=strings, doubtful=doubtful), reader.work)
     elif name in formats.INTEGERS:
         return replace(found, numbers=found.numbers & _integers(*formats.INTEGERS[name], reader.limits))
     return found

@@ -68,7 +68,7 @@ def schema_network(
         ConfigurationError: The schema is wrong, or no value satisfies it.
     """
     left_out = LeftOut(lax, limits.work)
-    references = References.of(schema)
+    references = References.of(schema, left_out)
     while True:
         before = spent()
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)

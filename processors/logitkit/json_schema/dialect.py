@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from logitkit.errors import UnsupportedSchema
+from logitkit.json_schema.left_out import LeftOut
 
 # The keywords that each draft has added, oldest first.
 _ADDED = {
@@ -24,7 +25,12 @@ _ADDED = {
 }
 # What no draft has: it is of OpenAPI 3.0, whose documents name none.
 _OF_NONE = frozenset({"nullable"})
-_OPENAPI = re.compile(r"https://spec\.openapis\.org/oas/3\.(?:(0)/schema|\d+/(?:dialect|schema-base))/")
+_OPENAPI = re.compile(r"https://spec\.openapis\.org/oas/3\.(?:(0)/schema|[12]/(?:dialect|schema-base))/")
+_DRAFT = re.compile(r"https?://json-schema\.org/(?:(draft-\d\d)|draft/([\d-]+))/(?:hyper-)?schema#?")
+_ALLOWED = (
+    "the drafts of json-schema.org, from 'http://json-schema.org/draft-04/schema#' to "
+    "'https://json-schema.org/draft/2020-12/schema', and the dialects of OpenAPI 3.0 to 3.2"
+)
 # Up to this one, nothing beside `$ref` counts.
 _LAST_REF_ALONE = "draft-07"
 
@@ -56,27 +62,42 @@ class Dialect:
         object.__setattr__(self, "_unknown", unknown)
 
     @classmethod
-    def of(cls, document: Any) -> Dialect:
+    def of(cls, document: Any, left_out: LeftOut) -> Dialect:
         """Return the dialect that a document names.
+
+        Args:
+            document: The document.
+            left_out: Whether an unknown draft may be left out.
 
         Raises:
             UnsupportedSchema: It is not known.
         """
         named = document.get("$schema", "") if isinstance(document, dict) else ""
-        if isinstance(named, str) and (openapi := _OPENAPI.match(named)):
-            # OpenAPI 3.0 has keywords of its own, and later versions are those of draft 2020-12.
-            return cls("" if openapi[1] else "2020-12")
-        if not isinstance(named, str) or (named and "://json-schema.org/" not in named):
+        try:
+            return cls(_name(named, "#"))
+        except UnsupportedSchema as error:
+            is_newer = isinstance(named, str) and "://json-schema.org/" in named and "draft-03" not in named
+            if is_newer and left_out.also(error):
+                return cls("")
+            raise
+
+    def check_inside(self, named: Any, pointer: str) -> None:
+        """Refuse a schema inside the document that names another draft, whose keywords would be read as those of this one.
+
+        Args:
+            named: The schema's `$schema`.
+            pointer: Where the schema stands.
+
+        Raises:
+            UnsupportedSchema: It is not known, or it is not the document's.
+        """
+        name = _name(named, pointer)
+        if self.name and name and name != self.name:
             raise UnsupportedSchema(
-                f"{named!r} is unknown; allowed are the drafts of json-schema.org and the dialects of OpenAPI 3",
-                "#",
+                f"{named!r} is not the draft of the whole document, {self.name}; name one draft in a document",
+                pointer,
                 "$schema",
             )
-        if "draft-03" in named:
-            raise UnsupportedSchema(
-                "draft 3 has other keywords, such as 'extends'; allowed are draft 4 and later", "#", "$schema"
-            )
-        return cls(next((draft for draft in _ADDED if draft in named), "2020-12" if named else ""))
 
     @property
     def ref_alone(self) -> bool:
@@ -107,3 +128,20 @@ class Dialect:
             # Kept with the schema itself, whose identity it goes by.
             self._known[id(value)] = value, {k: v for k, v in value.items() if k not in without}
         return self._known[id(value)][1]
+
+
+def _name(named: Any, pointer: str) -> str:
+    """Return the name of a draft, given the `$schema` of a schema; empty if it names none."""
+    if named == "":
+        return ""
+    if isinstance(named, str) and (openapi := _OPENAPI.match(named)):
+        # OpenAPI 3.0 has keywords of its own, and later versions are those of draft 2020-12.
+        return "" if openapi[1] else "2020-12"
+    draft = _DRAFT.fullmatch(named) if isinstance(named, str) else None
+    if draft is not None and (draft[1] or draft[2]) in _ADDED:
+        return draft[1] or draft[2]
+    if draft is not None and draft[1] == "draft-03":
+        raise UnsupportedSchema(
+            "draft 3 has other keywords, such as 'extends'; allowed are draft 4 and later", pointer, "$schema"
+        )
+    raise UnsupportedSchema(f"{named!r} is unknown; allowed are {_ALLOWED}", pointer, "$schema")

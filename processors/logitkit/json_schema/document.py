@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.python_types import schema_of
+from logitkit.parameters.unique_keys import with_unique_keys
 
 # What a schema is once it is loaded. Objects and lists are never changed, and those that are equal are identical.
 Json: TypeAlias = "bool | int | float | Decimal | str | list[Json] | dict[str, Json] | None"
@@ -54,7 +55,13 @@ def _parsed(text: str) -> object:
     if len(text) > LONGEST_TEXT:
         raise UnsupportedSchema(f"the schema has {len(text)} characters, more than {LONGEST_TEXT}", "#")
     try:
-        return json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_refuse_constant)
+        return json.loads(
+            text,
+            parse_float=_number,
+            parse_int=_number,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=with_unique_keys,
+        )
     except RecursionError:
         raise _too_deep() from None
     except UnsupportedSchema:

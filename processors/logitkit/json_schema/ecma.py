@@ -1,35 +1,33 @@
-r"""ECMA-262 patterns, as JSON Schema has them, in the dialect of our own parser.
+r"""ECMA-262 patterns, as JSON Schema has them, as syntax trees.
 
-With the flag `u`: `\d`, `\w` and `\b` are about ASCII, `\s` and `.` have ECMA's sets, `$` is the true end, a pair of `\u` escapes
-is one character. Of what only the web's older grammar allows, all that has one meaning everywhere is taken literally: `\-`, `\"`,
-a brace that counts nothing, a hyphen beside a class.
+They are read with the flag `u`. With it, half of a surrogate pair matches no text. So a pattern in which halves stand alone, such
+as `\ud83c[\udf00-\udfff]`, is written for JavaScript without that flag, and is read so: over UTF-16 code units.
 """
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
+from typing import NamedTuple
 
 from logitkit.errors import ConfigurationError, PatternSyntaxError
-from logitkit.patterns.charset import MAX_CODE_POINT, CharSet
+from logitkit.json_schema.ecma_translation import HalfAlone, Translation, UnitTranslation, joined
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Node
 
-DIGITS = CharSet.of([(0x30, 0x39)])
-WORD = CharSet.of([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
-SPACE = CharSet.from_string("\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff") | CharSet(((0x2000, 0x200A),))
-CLASSES = {"d": DIGITS, "w": WORD, "s": SPACE} | {"D": ~DIGITS, "W": ~WORD, "S": ~SPACE}
-LINE_ENDS = CharSet.from_string("\n\r\u2028\u2029")
-CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 
-_COUNT = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
-_OPENING = re.compile(r"\((?:\?(?::|=|!|<=|<!|<[A-Za-z_$][\w$]*>))?")
-_PROPERTY = re.compile(r"[pP]\{[A-Za-z0-9_]+(?:=[A-Za-z0-9_]+)?\}")
-_SURROGATES = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
-_NUMBER = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]+)\}")
+class EcmaTree(NamedTuple):
+    """A syntax tree.
+
+    Args:
+        tree: Over characters or, in the form of `compiler.characters.code_units`, over UTF-16 code units.
+        in_units: Whether it is over code units.
+    """
+
+    tree: Node
+    in_units: bool
 
 
-def ecma_tree(pattern: str) -> Node:
+def ecma_tree(pattern: str) -> EcmaTree:
     r"""Parse an ECMA-262 pattern.
 
     Raises:
@@ -37,190 +35,24 @@ def ecma_tree(pattern: str) -> Node:
         ConfigurationError: The pattern is not a `str`.
 
     Example:
-        >>> ecma_tree(r"\d").charset.ranges
+        >>> ecma_tree(r"\d").tree.charset.ranges
         ((48, 57),)
     """
     if not isinstance(pattern, str):
         raise ConfigurationError(f"a pattern must be str, not {type(pattern).__name__}")
-    translation = _Translation(pattern)
+    # As in JavaScript, two halves in a row are one character.
+    pattern = joined(pattern)
+    try:
+        return EcmaTree(_parsed(Translation(pattern)), in_units=False)
+    except HalfAlone:
+        return EcmaTree(_parsed(UnitTranslation(pattern)), in_units=True)
+
+
+def _parsed(translation: Translation) -> Node:
     written = translation.run()
     try:
         return parse(written)
     except PatternSyntaxError as error:
         # Positions of the translation are told apart by where the pieces of the pattern begin in it.
         piece = bisect_right(translation.begins, error.position) - 1
-        raise PatternSyntaxError(error.reason, pattern, translation.sources[max(piece, 0)]) from None
-
-
-class _Translation:
-    """Writes the pattern anew, piece by piece."""
-
-    def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
-        self.at = 0
-        self.pieces: list[str] = []
-        self.begins: list[int] = []
-        self.sources: list[int] = []
-
-    def run(self) -> str:
-        length = 0
-        while self.at < len(self.pattern):
-            begin = self.at
-            piece = self.piece()
-            self.begins.append(length)
-            self.sources.append(begin)
-            self.pieces.append(piece)
-            length += len(piece)
-        return "".join(self.pieces)
-
-    def refused(self, reason: str, position: int | None = None) -> PatternSyntaxError:
-        return PatternSyntaxError(reason, self.pattern, self.at if position is None else position)
-
-    def piece(self) -> str:
-        """Read one piece, and return what is written for it."""
-        letter = self.pattern[self.at]
-        if letter == "\\":
-            return self.escape()
-        if letter == "[":
-            return self.bracketed()
-        if letter == "(":
-            return self.opening()
-        if letter in "*+?{":
-            return self.quantifier()
-        self.at += 1
-        match letter:
-            case ".":
-                return _written(~LINE_ENDS)
-            case "$":
-                return r"\Z"
-            case "}" | "]":
-                return "\\" + letter
-            case _:
-                return letter
-
-    def opening(self) -> str:
-        found = _OPENING.match(self.pattern, self.at)
-        assert found is not None
-        if found[0] == "(" and self.pattern.startswith("?", self.at + 1):
-            what = self.pattern[self.at : self.at + 3]
-            raise self.refused(f"{what} opens no group of ECMA-262; it has (?:, (?=, (?!, (?<=, (?<! and (?<name>")
-        self.at = found.end()
-        return found[0] if found[0][-1] in ":=!" else "(?:"
-
-    def quantifier(self) -> str:
-        begin = self.at
-        found = _COUNT.match(self.pattern, begin)
-        if self.pattern[begin] == "{" and found is None:
-            if self.pattern.startswith(",", begin + 1):
-                raise self.refused(r"{, counts nothing in ECMA-262; write {0,...}, or \{ for a literal brace")
-            self.at += 1
-            return r"\{"
-        self.at = begin + 1 if found is None else found.end()
-        if self.pattern.startswith("?", self.at):
-            self.at += 1
-        if self.pattern[self.at : self.at + 1] in ("*", "+", "?") or _COUNT.match(self.pattern, self.at):
-            raise self.refused("nothing to repeat: ECMA-262 has no quantifier of a quantifier, and no possessive ones")
-        return self.pattern[begin : self.at]
-
-    def escape(self) -> str:
-        letter = self.pattern[self.at + 1 : self.at + 2]
-        if letter == "b":
-            self.at += 2
-            return r"(?a:\b)"
-        if letter == "B":
-            self.at += 2
-            # Not `\B`, which means something else in the empty text.
-            word = _written(WORD)
-            return f"(?:(?<={word})(?={word})|(?<!{word})(?!{word}))"
-        if letter in "123456789k" and letter:
-            raise self.refused("a backreference is not supported, because its language is not regular")
-        member = self.member()
-        return member if isinstance(member, str) else _written(member)
-
-    def bracketed(self) -> str:
-        begin = self.at
-        negative = self.pattern.startswith("^", begin + 1)
-        self.at += 2 if negative else 1
-        charset = CharSet()
-        properties: list[str] = []
-        while not self.pattern.startswith("]", self.at):
-            if self.at >= len(self.pattern):
-                raise self.refused(r"unterminated character set; for a literal [ write \[", begin)
-            first_at = self.at
-            members = [self.member()]
-            if self.pattern.startswith("-", self.at) and not self.pattern.startswith("-]", self.at):
-                self.at += 1
-                if self.at >= len(self.pattern):
-                    raise self.refused(r"unterminated character set; for a literal [ write \[", begin)
-                members.append(self.member())
-                members = self.range_of(members, first_at)
-            for member in members:
-                if isinstance(member, str):
-                    properties.append(member)
-                else:
-                    charset |= member
-        self.at += 1
-        if not properties:
-            return _written(~charset if negative else charset)
-        return f"[{'^' if negative else ''}{_ranges(charset)}{''.join(properties)}]"
-
-    def range_of(self, ends: list[str | CharSet], begin: int) -> list[str | CharSet]:
-        low, high = ends
-        if isinstance(low, str) or isinstance(high, str) or len(low) != 1 or len(high) != 1:
-            # Beside a class the hyphen stands for itself.
-            return [low, CharSet.from_string("-"), high]
-        first, last = next(iter(low)), next(iter(high))
-        if last < first:
-            written = self.pattern[begin : self.at]
-            raise self.refused(f"bad character range {written}: its end comes before its start", begin)
-        return [CharSet(((first, last),))]
-
-    def member(self) -> str | CharSet:
-        """Read one member of a class, or an escape outside: a set, or a property as it stands."""
-        begin = self.at
-        if self.pattern[begin] != "\\":
-            self.at += 1
-            return CharSet.single(ord(self.pattern[begin]))
-        letter = self.pattern[begin + 1 : begin + 2]
-        after = begin + 2
-        if not letter:
-            raise self.refused(r"bad escape (end of pattern); write \\ for a backslash")
-        found: str | CharSet
-        if letter in CLASSES:
-            found = CLASSES[letter]
-        elif letter in CONTROLS:
-            found = CharSet.single(CONTROLS[letter])
-        elif letter == "b":
-            # Only a class asks for it here.
-            found = CharSet.single(8)
-        elif letter == "0" and not self.pattern[after : after + 1].isdigit():
-            found = CharSet.single(0)
-        elif letter == "c" and re.match("[A-Za-z]", self.pattern[after : after + 1]):
-            found = CharSet.single(ord(self.pattern[after]) % 32)
-            after += 1
-        elif pair := _SURROGATES.match(self.pattern, begin):
-            high, low = (int(half, 16) for half in pair.groups())
-            found, after = CharSet.single(0x10000 + (high - 0xD800) * 0x400 + low - 0xDC00), pair.end()
-        elif number := _NUMBER.match(self.pattern, begin + 1):
-            value = int(number[1] or number[2] or number[3], 16)
-            if value > MAX_CODE_POINT:
-                raise self.refused(f"bad escape {self.pattern[begin : number.end()]}: the last code point is 10FFFF")
-            found, after = CharSet.single(value), number.end()
-        elif name := _PROPERTY.match(self.pattern, begin + 1):
-            found, after = self.pattern[begin : name.end()], name.end()
-        elif letter.isalnum():
-            raise self.refused(f"bad escape {self.pattern[begin:after]}; ECMA-262 gives it no meaning")
-        else:
-            found = CharSet.single(ord(letter))
-        self.at = after
-        return found
-
-
-def _written(charset: CharSet) -> str:
-    """Return the text of a set."""
-    # An empty class cannot be written with brackets.
-    return f"[{_ranges(charset)}]" if charset else "(?!)"
-
-
-def _ranges(charset: CharSet) -> str:
-    return "".join(rf"\U{first:08x}-\U{last:08x}" for first, last in charset.ranges)
+        raise translation.refused(error.reason, translation.sources[max(piece, 0)]) from None

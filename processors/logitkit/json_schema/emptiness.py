@@ -24,7 +24,9 @@ def is_empty(reader: Reader, conjunction: Conjunction, levels: int = LEVELS) -> 
     if conjunction == NOTHING:
         return True
     values = reader.told(conjunction)
-    if values is None or values.null or values.booleans or not values.numbers.is_empty or not values.strings.is_empty:
+    if values is None or values.null or values.booleans:
+        return False
+    if not values.numbers.is_empty or not values.possible_strings.is_empty:
         return False
     if levels < 2:
         return not values.objects and not values.arrays
@@ -58,7 +60,7 @@ def without_void(reader: Reader, values: Values) -> Values:
 def few_texts(reader: Reader, conjunction: Conjunction, most: int) -> frozenset[str] | None:
     """Return a name for each value that satisfies a conjunction, if they are few, and none is an object or an array."""
     values = reader.told(conjunction)
-    if values is None or values.objects or values.arrays:
+    if values is None or values.objects or values.arrays or not values.is_exact:
         return None
     numbers, strings = values.numbers.values(most), values.strings.values(most)
     if numbers is None or strings is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, reduce
 from typing import TYPE_CHECKING, TypeVar
 
 from logitkit.json_schema.arrays import Arrays
@@ -12,6 +12,7 @@ from logitkit.json_schema.emptiness import few_texts, is_void
 from logitkit.json_schema.number_set import NumberSet
 from logitkit.json_schema.objects import Objects
 from logitkit.json_schema.string_set import StringSet
+from logitkit.json_schema.string_union import united
 from logitkit.json_schema.values import Branch, Values, common, either, others_than
 
 if TYPE_CHECKING:
@@ -36,13 +37,16 @@ def exactly_one(parts: Sequence[Values], reader: Reader, apart: bool) -> Values:
         UnsupportedSchema: What is in two of them cannot be left out; the pointer is the caller's to say.
     """
     booleans = Counter(flag for part in parts for flag in part.booleans)
+    is_exact = all(part.is_exact for part in parts)
+    nothing = reader.nothing.strings
     return Values(
         sum(part.null for part in parts) == 1,
         frozenset(flag for flag, count in booleans.items() if count == 1),
         _once([part.numbers for part in parts], reader.nothing.numbers),
-        _once([part.strings for part in parts], reader.nothing.strings),
+        _once([part.strings for part in parts], nothing) if is_exact else _surely_once(parts, nothing),
         _alone([part.objects for part in parts], reader, apart),
         _alone([part.arrays for part in parts], reader, apart),
+        None if is_exact else reduce(united, [part.possible_strings for part in parts]),
     )
 
 
@@ -56,6 +60,17 @@ def _once(sets: list[S], nothing: S) -> S:
         ]
         held = pairs + held[len(pairs) * 2 :]
     return held[0][0] if held else nothing
+
+
+def _surely_once(parts: Sequence[Values], nothing: StringSet) -> StringSet:
+    """Return the strings of one part that no other may hold."""
+    found = nothing
+    for index, part in enumerate(parts):
+        left = part.strings
+        for other in (*parts[:index], *parts[index + 1 :]):
+            left = left if left.is_empty or other.possible_strings.is_empty else left - other.possible_strings
+        found = left if found.is_empty else united(found, left)
+    return found
 
 
 def _alone(parts: list[tuple[Branch, ...]], reader: Reader, apart: bool) -> tuple[Branch, ...]:

@@ -6,7 +6,7 @@ Source: OpenAPI Initiative, Formats Registry, https://spec.openapis.org/registry
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from logitkit.budget import outside_budget
 from logitkit.compiler.text_language import TextLanguage
@@ -77,6 +77,15 @@ _PATTERNS = {
 # What some meant before draft 7.
 _OLD_PATTERNS = {"hostname": addresses.OLD_HOSTNAME}
 
+# The strings of a format with a limit on their length, of which these need no state for each length.
+_LONGEST = {"hostname": addresses.LONGEST_HOSTNAME}
+_COMPACT = {"hostname": addresses.SHORT_HOSTNAME}
+_OLD_COMPACT = {"hostname": addresses.SHORT_OLD_HOSTNAME}
+
+# All strings that may be of a format, where an automaton does not tell which of them are.
+_POSSIBLE = {"hostname": addresses.ANY_HOSTNAME, "idn-email": addresses.ANY_IDN_EMAIL}
+_OLD_POSSIBLE = {**_POSSIBLE, "hostname": addresses.OLD_HOSTNAME}
+
 FORMATS = frozenset(_PATTERNS)
 """The names of the formats of strings that are enforced."""
 
@@ -112,7 +121,23 @@ def described(name: str) -> Literal["string", "number"] | None:
     return "number" if name in INTEGERS else _HINTS.get(name)
 
 
-def format_language(name: str, limits: Limits, old: bool = False) -> TextLanguage:
+class FormatStrings(NamedTuple):
+    """The strings of a format.
+
+    Args:
+        texts: The strings, of any length.
+        longest: The most characters of a string; None if there is no limit.
+        compact: Strings of them that are not too long, as an automaton without a state for each length; None without a limit.
+        possible: Strings with those that may be of the format, although this is not known; None if there are no others.
+    """
+
+    texts: TextLanguage
+    longest: int | None = None
+    compact: TextLanguage | None = None
+    possible: TextLanguage | None = None
+
+
+def format_strings(name: str, limits: Limits, old: bool = False) -> FormatStrings:
     """Return the strings of a format.
 
     Args:
@@ -126,16 +151,22 @@ def format_language(name: str, limits: Limits, old: bool = False) -> TextLanguag
 
     Example:
         >>> from logitkit.limits import DEFAULT_LIMITS
-        >>> format_language("date", DEFAULT_LIMITS).contains("2023-02-29")
+        >>> format_strings("date", DEFAULT_LIMITS).texts.contains("2023-02-29")
         False
     """
     if name in REFUSED:
         raise UnsupportedSchema(f"the format {name!r} is not supported: {REFUSED[name]}")
     if _HINTS.get(name) == "string":
-        return TextLanguage.everything(limits)
+        return FormatStrings(TextLanguage.everything(limits))
     if name not in _PATTERNS:
         raise UnsupportedSchema(f"the format {name!r} does not describe strings")
-    return _language(_OLD_PATTERNS.get(name, _PATTERNS[name]) if old else _PATTERNS[name], limits)
+    patterns = [(_OLD_PATTERNS, _PATTERNS), (_OLD_COMPACT, _COMPACT), (_OLD_POSSIBLE, _POSSIBLE)]
+    texts, compact, possible = (
+        None if name not in of_name else _language(before.get(name, of_name[name]) if old else of_name[name], limits)
+        for before, of_name in patterns
+    )
+    assert texts is not None
+    return FormatStrings(texts, _LONGEST.get(name), compact, possible)
 
 
 @lru_cache(maxsize=64)

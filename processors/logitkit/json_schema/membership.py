@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from logitkit.budget import spend
+from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
 from logitkit.json_schema.number_set import NumberSet
@@ -57,7 +58,9 @@ class Membership:
                 return self._is_number_of(values.numbers, value)
             case str():
                 spend(len(value))
-                return values.strings.contains(value)
+                if values.strings.contains(value) or not values.possible_strings.contains(value):
+                    return values.strings.contains(value)
+                raise UnsupportedSchema(f"whether {value!r} is of its format is not known")
         key = conjunction, id(value)
         if key not in self._known:
             self._known[key] = (

@@ -82,7 +82,10 @@ def _pieces(reader: Reader, matched: list[tuple[StringSet, Conjunction]], others
 def property_names(reader: Reader, here: Here) -> Values:
     """Return the objects whose names satisfy a schema."""
     place = reader.followed(reader.inside(here.place, here.keyword))
-    names = reader.read(place).strings
+    allowed = reader.read(place)
+    if not allowed.is_exact:
+        reader.doubt()
+    names = allowed.strings
     names.expand()
     given = place.value.get("enum") if isinstance(place.value, dict) else None
     order = tuple([name for name in given if isinstance(name, str)]) if isinstance(given, list) else ()

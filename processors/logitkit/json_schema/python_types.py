@@ -34,9 +34,11 @@ def typed_schema(given: Any) -> tuple[Any, Callable[[str], Any]] | None:
     Raises:
         ConfigurationError: The type has no JSON Schema, or pydantic is not installed.
     """
-    if callable(getattr(given, "model_json_schema", None)):
+    # An annotated type has the attributes of the type inside, and its own constraints.
+    has_own = isinstance(given, type) or not is_python_type(given)
+    if has_own and callable(getattr(given, "model_json_schema", None)):
         return _generated(given, given.model_json_schema), getattr(given, "model_validate_json", json.loads)
-    if not isinstance(given, type) and callable(getattr(given, "json_schema", None)):
+    if has_own and not isinstance(given, type) and callable(getattr(given, "json_schema", None)):
         return _generated(given, given.json_schema), getattr(given, "validate_json", json.loads)
     if not is_python_type(given):
         return None
@@ -75,12 +77,17 @@ def _generated(given: object, method: Any) -> Any:
 def _json_types_only(given: object) -> Iterator[None]:
     """Turn pydantic's errors for a type into one that says that the type has no JSON Schema."""
     from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+    from pydantic_core import SchemaError
 
+    # AttributeError: BaseModel itself has no schema. RuntimeError: a constraint does not fit its type.
+    mistakes = (PydanticUserError, PydanticUndefinedAnnotation, ImportError, AttributeError, RuntimeError)
     try:
         yield
-    # AttributeError: BaseModel itself has no schema.
-    except (PydanticUserError, PydanticUndefinedAnnotation, ImportError, AttributeError) as error:
+    except (*mistakes, SchemaError) as error:
         reason = str(error).partition("\n")[0].partition(". Set `arbitrary_types_allowed")[0]
+        if isinstance(error, SchemaError):
+            # Such as a pattern that the Rust engine does not take: the first line does not say why.
+            reason = " ".join(str(error).split())
         raise ConfigurationError(
             f"schema is {given!r}, which has no JSON Schema ({reason}); give a type that JSON can hold"
         ) from error

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from logitkit.budget import spent
+from logitkit.budget import spend, spent
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, Literal
 from logitkit.json_schema.countable import countable, tellable
@@ -23,6 +23,9 @@ from logitkit.limits import Limits
 DEEPEST = 40
 # Different conjunctions of schemas that values have to satisfy.
 MOST_CONJUNCTIONS = 20_000
+
+# What it costs to join one more schema.
+LITERAL_STEPS = 80
 
 
 class Reader(SchemaPlaces):
@@ -51,7 +54,7 @@ class Reader(SchemaPlaces):
         self.everything = Values.everything(limits)
         self.nothing = Values.nothing(limits)
         self._telling = 0
-        self._read: dict[tuple[int, bool], tuple[Values, bool]] = {}
+        self._read: dict[tuple[int, bool], tuple[Values, bool, bool]] = {}
         self._complements: dict[int, Values] = {}
         self._values: dict[Conjunction, Values] = {}
         self._countable: dict[Conjunction, Values] = {}
@@ -74,22 +77,24 @@ class Reader(SchemaPlaces):
             raise UnsupportedSchema(f"more than {DEEPEST} schemas are nested here; simplify the schema", place.pointer)
         if key not in self._read:
             self._open.append(key)
-            before = self._drops
+            drops, doubts = self._drops, self._doubts
             try:
                 values = self._keywords(place, track)
             finally:
                 self._open.pop()
-            self._read[key] = values, self._drops > before
-        values, weakened = self._read[key]
+            self._read[key] = values, self._drops > drops, self._doubts > doubts
+        values, weakened, doubted = self._read[key]
         self._drops += weakened
+        self._doubts += doubted
         return values
 
     def complement(self, place: Place) -> Values:
         """Return the values that do not satisfy the schema of a place; all, if it is known in part only."""
-        before = self._drops
+        drops, doubts = self._drops, self._doubts
         values = self.read(place)
-        if self._drops > before:
+        if self._drops > drops:
             return self.everything
+        self.check_doubts(doubts)
         number = self._number(place)
         if number not in self._complements:
             self._complements[number] = _blaming(values.complement(self.work), Site(place.pointer, None))
@@ -150,6 +155,7 @@ class Reader(SchemaPlaces):
         return self._honoured(place, None, partial(self._joined, values, literal, place))
 
     def _joined(self, values: Values, literal: Literal, place: Place) -> Values:
+        spend(LITERAL_STEPS)
         if literal.positive:
             return values.intersection(self.read(place), self.work)
         if (place.pointer, None) in self.left_out:

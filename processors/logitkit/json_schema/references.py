@@ -9,6 +9,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.dialect import Dialect
 from logitkit.json_schema.keywords import OF_LIST, OF_NAMES, OF_ONE
+from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.pointer import below, names_of
 
 
@@ -59,13 +60,17 @@ class References:
     dynamic: dict[str, list[Place]]
 
     @classmethod
-    def of(cls, document: Any) -> References:
+    def of(cls, document: Any, left_out: LeftOut | None = None) -> References:
         """Look through a document.
+
+        Args:
+            document: As `document.load` returns it.
+            left_out: Which keywords are left out; None allows none.
 
         Raises:
             UnsupportedSchema: It is written in a language of its own.
         """
-        dialect = Dialect.of(document)
+        dialect = Dialect.of(document, left_out or LeftOut())
         root = Place(dialect.known(document), "#", "")
         found = cls(root, dialect, {"": root}, {}, {})
         found._look_through()

@@ -70,6 +70,7 @@ class SchemaPlaces:
         self.left_out = left_out or LeftOut()
         self._strict_formats = strict_formats
         self._drops = 0
+        self._doubts = 0
         self._places: list[Place] = []
         self._numbers: dict[tuple[int, str], int] = {}
         self._schemas = DistinctSchemas()
@@ -81,9 +82,17 @@ class SchemaPlaces:
         for name in names:
             value = value[name]
         pointer = below(place.pointer, *names)
+        found = Place(self.references.dialect.known(value), pointer, self.references.base_of(value, place.base))
+        self.check(found)
+        return found
+
+    def check(self, place: Place) -> None:
+        """Refuse a place that holds no schema, or one of another draft."""
+        value, pointer, _ = place
         if not isinstance(value, dict | bool):
             raise ConfigurationError(f"{pointer} is a {type(value).__name__}; a schema is an object, true or false")
-        return Place(self.references.dialect.known(value), pointer, self.references.base_of(value, place.base))
+        if isinstance(value, dict) and pointer != "#" and self.has(place, "$schema"):
+            self.references.dialect.check_inside(value["$schema"], pointer)
 
     def has(self, place: Place, keyword: str) -> bool:
         """Whether a schema has a keyword, and it is not left out."""
@@ -93,6 +102,23 @@ class SchemaPlaces:
             self._drops += 1
             return False
         return True
+
+    def doubt(self) -> None:
+        """Note that what is read cannot be negated: it is not known of all names whether they are allowed."""
+        self._doubts += 1
+
+    def check_doubts(self, before: int) -> None:
+        """Raise an error if names are in doubt in what has been read since their number was asked for.
+
+        Raises:
+            UnsupportedSchema: Some are; the pointer is the caller's to say.
+        """
+        if self._doubts > before:
+            raise UnsupportedSchema("it is negated, and a format under its 'propertyNames' is not known of all names")
+
+    def doubts(self) -> int:
+        """How often names were in doubt so far."""
+        return self._doubts
 
     def drops(self) -> int:
         """Return how often a keyword has been left out so far."""
@@ -130,7 +156,7 @@ class SchemaPlaces:
             if (id(place.value), place.base) in followed:
                 raise UnsupportedSchema("it refers to itself and to nothing else", place.pointer, "$ref")
             followed.add((id(place.value), place.base))
-            self.inside(place)
+            self.check(place)
         return place
 
     def constant(self, place: Place, keyword: str, value: object) -> Conjunction:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from logitkit.compiler.characters.code_units import in_characters
+from logitkit.compiler.language import symbol_dfa_of
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.ecma import ecma_tree
 from logitkit.limits import Limits
@@ -39,7 +41,7 @@ def search_language(pattern: str, limits: Limits) -> tuple[TextLanguage, Lengths
         >>> texts.contains("ab"), lengths
         (True, (3, 21))
     """
-    tree = ecma_tree(pattern)
+    tree, in_units = ecma_tree(pattern)
     options = tree.options if isinstance(tree, Alternate) else (tree,)
     # Options with the same anchors share one search: with one search for each, a hundred words would need too many states.
     anchored: dict[tuple[bool, bool], list[Node]] = {}
@@ -47,6 +49,9 @@ def search_language(pattern: str, limits: Limits) -> tuple[TextLanguage, Lengths
         inside, from_start, to_end = _without_outer_anchors(option)
         anchored.setdefault((from_start, to_end), []).append(inside)
     found = alternate([_found(alternate(together), *anchors) for anchors, together in anchored.items()])
+    if in_units:
+        dfa, alphabet = in_characters(*symbol_dfa_of(found, limits, pattern), limits)
+        return TextLanguage(dfa, alphabet, limits).compacted(), ANY_LENGTH
     found, lengths = _with_lengths(found) if len(options) == 1 else (found, ANY_LENGTH)
     return TextLanguage.of_tree(found, limits, pattern), lengths
 

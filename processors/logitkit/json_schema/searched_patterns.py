@@ -38,7 +38,7 @@ def _advice(schema: Json) -> Iterator[str]:
         if not isinstance(pattern, str):
             continue
         try:
-            tree = ecma_tree(pattern)
+            tree = ecma_tree(pattern).tree
         except PatternSyntaxError:  # compilation reports it
             continue
         options = tree.options if isinstance(tree, Alternate) else (tree,)

@@ -12,7 +12,7 @@ from logitkit.compiler.listed_texts import ListedTexts
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.compiler.tokens.counted_state import MOST
 from logitkit.errors import PatternTooLarge
-from logitkit.json_schema.formats import format_language
+from logitkit.json_schema.formats import format_strings
 from logitkit.json_schema.search import ANY_LENGTH, Lengths, search_language
 from logitkit.json_schema.string_leaf import string_leaf
 from logitkit.json_schema.string_text import QUOTE, string_body
@@ -45,6 +45,7 @@ class StringSet:
         texts: Strings.
         lengths: The least and the greatest number of characters of those of them that are in the set; None for the latter: there
             is no bound.
+        compact: Some of the strings, none of them too long, for where each length would have states of its own; None: all have.
 
     Example:
         >>> from logitkit.limits import DEFAULT_LIMITS
@@ -55,14 +56,17 @@ class StringSet:
 
     texts: TextLanguage
     lengths: Lengths = ANY_LENGTH
+    compact: TextLanguage | None = None
 
     @cached_property
     def language(self) -> TextLanguage:
-        """The strings, as an automaton that has states for each length."""
-        least, most = self.lengths
+        """The strings, as an automaton that has states for each length; with `compact`, some of them."""
+        texts, (least, most) = self.compact or self.texts, self.lengths
+        if self.compact is not None and most is not None and (texts.longest is None or texts.longest <= most):
+            most = None
         if not least and most is None:
-            return self.texts
-        return self.texts & TextLanguage.of_length(least, most, self.limits)
+            return texts
+        return texts & TextLanguage.of_length(least, most, self.limits)
 
     @property
     def _longest(self) -> int | None:
@@ -132,6 +136,12 @@ class StringSet:
         return _of_format(name, limits, old)
 
     @classmethod
+    def possibly_of_format(cls, name: str, limits: Limits, old: bool = False) -> StringSet | None:
+        """Return a set with all strings that may be of a format; None if those of `of_format` are all."""
+        possible = format_strings(name, limits, old).possible
+        return None if possible is None else cls(possible)
+
+    @classmethod
     def of_values(cls, texts: Iterable[str], limits: Limits) -> StringSet:
         """Return the set of some strings; those with lone surrogates, which no text can hold, are left out."""
         return cls(ListedTexts(texts, limits))
@@ -142,6 +152,10 @@ class StringSet:
         texts = self.texts & other.texts
         if isinstance(texts, ListedTexts):
             texts, least, most = texts.of_lengths(least, most), *ANY_LENGTH
+        elif _bounds(self, other) or _bounds(other, self):
+            return StringSet(texts, (least, most))
+        elif self.compact is not None or other.compact is not None:
+            return StringSet(texts, (least, most), (self.compact or self.texts) & (other.compact or other.texts))
         return _same(texts, (least, most), self, other)
 
     def __or__(self, other: StringSet) -> StringSet:
@@ -156,7 +170,10 @@ class StringSet:
         return _same(texts, (least, most if most in (self.lengths[1], other.lengths[1]) else None), self, other)
 
     def __sub__(self, other: StringSet) -> StringSet:
-        return _same(self.texts - other._bounded((self.lengths[0], self._longest)), self.lengths, self, other)
+        others = other._bounded((self.lengths[0], self._longest))
+        if self.compact is not None:
+            return StringSet(self.texts - others, self.lengths, self.compact - others)
+        return _same(self.texts - others, self.lengths, self, other)
 
     def __invert__(self) -> StringSet:
         return StringSet(~self.language)
@@ -252,6 +269,13 @@ def _same(texts: TextLanguage, lengths: Lengths, a: StringSet, b: StringSet) -> 
     return next(same, None) or StringSet(texts, lengths)
 
 
+def _bounds(one: StringSet, other: StringSet) -> bool:
+    """Whether the greatest length of a set needs states anyway, no more than that for which another has `compact`."""
+    most, allowed = one.lengths[1], other.lengths[1]
+    counted = most is not None and allowed is not None and most <= allowed
+    return counted and one.compact is None and other.compact is not None
+
+
 def _narrower(one: Lengths, other: Lengths) -> bool:
     """Whether some lengths leave out any of others."""
     return one[0] > other[0] or (one[1] is not None and (other[1] is None or one[1] < other[1]))
@@ -265,7 +289,8 @@ def _everything(limits: Limits) -> StringSet:
 
 @lru_cache(maxsize=64)
 def _of_format(name: str, limits: Limits, old: bool) -> StringSet:
-    return StringSet(format_language(name, limits, old))
+    found = format_strings(name, limits, old)
+    return StringSet(found.texts, (0, found.longest), found.compact)
 
 
 def without(strings: StringSet, listed: Iterable[str]) -> StringSet:

@@ -7,33 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import date
 
 from logitkit.json_schema.addresses import IPV4, IPV6
 from logitkit.json_schema.dates import DATE
 
+NEVER = "(?!)"
+"""No text."""
+
 DAY = f"^(?!0000){DATE}$"
 """A day of the years 0001 to 9999."""
-
-
-def day_beyond(bound: date, earlier: bool, itself: bool) -> str:
-    """Return a lookahead for the days after a bound, or before it, and perhaps for the bound itself.
-
-    Example:
-        >>> import re
-        >>> [
-        ...     bool(re.search("^" + day_beyond(date(2024, 2, 29), False, False), day))
-        ...     for day in ("2024-02-29", "2024-11-01")
-        ... ]
-        [False, True]
-    """
-    text = bound.isoformat()
-    choices = [text] if itself else []
-    for place, digit in enumerate(text):
-        others = "" if digit == "-" else "0123456789"[: int(digit)] if earlier else "0123456789"[int(digit) + 1 :]
-        choices += [f"{text[:place]}[{others}]"] if others else []
-    return f"(?={'|'.join(choices)})" if choices else "(?!)"
-
 
 _HOUR_MINUTE = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 CLOCK = rf"{_HOUR_MINUTE}:[0-5][0-9](?:\.[0-9]{{1,6}})?"
@@ -152,7 +134,7 @@ def base64(last: str, ascii_only: bool = False, lengths: tuple[int, int | None] 
         low, high = max(least - rest + 2, 0) // 3, None if most is None else (most - rest) // 3
         if high is None or high >= low:
             choices.append(f"(?:{first}{second}{third}{clear(0)}){{{low},{'' if high is None else high}}}{end}")
-    return f"^(?:{'|'.join(choices)})$"
+    return f"^(?:{'|'.join(choices) or NEVER})$"
 
 
 def _up_to(least: int, most: int) -> str:

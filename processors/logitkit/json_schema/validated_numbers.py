@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
 from logitkit.json_schema import type_patterns as patterns
+from logitkit.json_schema.exact_bounds import Number, allows_none, decimal_bound, float_bound, largest_multiple
 
 Schema = dict[str, Any]
 
 # Numbers are read as floats, which are exact up to here; larger ones are written with an exponent by `dump_json`.
 _EXACT_DIGITS = 15
-_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_BOUNDS = ("ge", "gt", "le", "lt")
+# Nothing satisfies it.
+NO_NUMBER: Schema = {"type": "number", "minimum": 1, "maximum": 0}
 _SIGNS = {(): "-?", (("ge", 0),): "", (("gt", 0),): r"(?!0(?:\.0*)?$)"}
 
 
@@ -21,8 +28,11 @@ class ValidatedNumbers(GenerateJsonSchema):
 
     def float_schema(self, schema: Any) -> Schema:
         """Return floats; where infinity is not allowed, those that are far from it."""
-        found = super().float_schema(schema)
-        finite = not schema.get("allow_inf_nan", self._config.allow_inf_nan)
+        step, finite = schema.get("multiple_of"), not schema.get("allow_inf_nan", self._config.allow_inf_nan)
+        if step is not None:
+            most = largest_multiple(float(step))
+            schema = {**schema, "ge": max(schema.get("ge", -most), -most), "le": min(schema.get("le", most), most)}
+        found = _numbers(schema, float_bound)
         return _within(found, 10 ** (_EXACT_DIGITS + 1)) if finite else found
 
     def decimal_schema(self, schema: Any) -> Schema:
@@ -30,13 +40,14 @@ class ValidatedNumbers(GenerateJsonSchema):
         digits, places = schema.get("max_digits"), schema.get("decimal_places")
         if digits is not None and places is not None:
             places = min(places, digits)
-        numbers = _numbers(schema)
+        numbers = _numbers(schema, _decimal_bound)
         if places == 0 or (digits is not None and places is None):
             numbers["type"] = "integer"
         elif places is not None:
             numbers["allOf"] = [{"multipleOf": float(f"1e-{places}")}]
         most = _EXACT_DIGITS if digits is None else min(digits, _EXACT_DIGITS)
-        numbers = _within(numbers, 10 ** max(most - (places or 0), 0))
+        after = max(places or 0, _places(schema.get("multiple_of")))
+        numbers = _within(numbers, 10 ** max(most - after, 0))
         if digits is not None and digits == places:
             numbers["not"] = {"const": 0}  # which has a digit before the point
         sign = _SIGNS.get(tuple([(name, schema[name]) for name in _BOUNDS if schema.get(name) is not None]))
@@ -46,7 +57,7 @@ class ValidatedNumbers(GenerateJsonSchema):
 
     def fraction_schema(self, schema: Any) -> Schema:
         """Return fractions as numbers and, if there are no bounds, as strings."""
-        numbers = _numbers(schema)
+        numbers = _numbers(schema, float_bound)
         bounded = len(numbers) > 1
         numbers = _within(numbers, 10**_EXACT_DIGITS)
         return numbers if bounded else {"anyOf": [numbers, {"type": "string", "pattern": patterns.FRACTION}]}
@@ -56,14 +67,38 @@ class ValidatedNumbers(GenerateJsonSchema):
         return {"type": "string", "pattern": patterns.COMPLEX}
 
 
-def _numbers(schema: Any) -> Schema:
-    names = {**_BOUNDS, "multiple_of": "multipleOf"}
-    bounds = {to: float(schema[name]) for name, to in names.items() if schema.get(name) is not None}
-    return {"type": "number", **bounds}
+def _numbers(schema: Any, bound: Callable[[str, Number], dict[str, int | float]]) -> Schema:
+    """Return numbers within the bounds of a type, given how a bound is written."""
+    lower, upper = [], []
+    for name in _BOUNDS:
+        value = schema.get(name)
+        if value is not None and allows_none(name, value):
+            return dict(NO_NUMBER)
+        found = {} if value is None else bound(name, value)
+        lower += [found["minimum"]] if "minimum" in found else []
+        upper += [found["maximum"]] if "maximum" in found else []
+    multiple = schema.get("multiple_of")
+    return {
+        "type": "number",
+        **({"minimum": max(lower)} if lower else {}),
+        **({"maximum": min(upper)} if upper else {}),
+        **({} if multiple is None else {"multipleOf": multiple if isinstance(multiple, int) else float(multiple)}),
+    }
+
+
+def _decimal_bound(name: str, value: Number) -> Schema:
+    # The validator reads a bound as it is written.
+    return decimal_bound(name, Fraction(repr(value)) if isinstance(value, float) and math.isfinite(value) else value)
+
+
+def _places(multiple: Number | None) -> int:
+    """Return how many digits multiples of a number may have after the point."""
+    exponent = Decimal(str(multiple or 1)).as_tuple().exponent
+    return max(-exponent, 0) if isinstance(exponent, int) else 0
 
 
 def _within(found: Schema, bound: int) -> Schema:
     """Return numbers less than a bound and greater than its negative."""
-    lower = {} if {"minimum", "exclusiveMinimum"} & found.keys() else {"exclusiveMinimum": -bound}
-    upper = {} if {"maximum", "exclusiveMaximum"} & found.keys() else {"exclusiveMaximum": bound}
+    lower = {} if "minimum" in found else {"exclusiveMinimum": -bound}
+    upper = {} if "maximum" in found else {"exclusiveMaximum": bound}
     return {**found, **lower, **upper}

@@ -12,14 +12,16 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import JsonSchemaMode
 
 from logitkit.json_schema import type_patterns as patterns
+from logitkit.json_schema.set_members import set_members
 from logitkit.json_schema.unique_items import MOST_DIFFERENT
+from logitkit.json_schema.validated_constraints import ValidatedConstraints
 from logitkit.json_schema.validated_numbers import ValidatedNumbers
 from logitkit.json_schema.validated_text import ValidatedText, with_patterns
 
 Schema = dict[str, Any]
 
 
-class ValidatedSchema(ValidatedText, ValidatedNumbers):
+class ValidatedSchema(ValidatedConstraints, ValidatedText, ValidatedNumbers):
     """Generates the schema of the JSON texts that a validator accepts and that `dump_json` writes."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 (as in the base class)
@@ -28,11 +30,6 @@ class ValidatedSchema(ValidatedText, ValidatedNumbers):
         """Return the complete schema."""
         found: Schema = with_patterns(super().generate(schema, mode))
         return found
-
-    def definitions_schema(self, schema: Any) -> Schema:
-        """Remember the definitions, to which keys of a dict may refer."""
-        self._defined = {**getattr(self, "_defined", {}), **{found["ref"]: found for found in schema["definitions"]}}
-        return super().definitions_schema(schema)
 
     def _refuse(self, schema: Any, reason: str) -> Schema:
         return self.handle_invalid_for_json_schema(schema, reason)
@@ -77,10 +74,11 @@ class ValidatedSchema(ValidatedText, ValidatedNumbers):
     # Collections
 
     def set_schema(self, schema: Any) -> Schema:
-        """Return arrays, with duplicates where they cannot be excluded."""
-        found = super().set_schema(schema)
-        if not found["items"]:
-            found["items"] = {"type": ["string", "number", "boolean", "null"]}  # others cannot be members of a set
+        """Return arrays of values that have a hash, with duplicates where they cannot be excluded."""
+        items = set_members(schema.get("items_schema", {"type": "any"}), self._definitions)
+        if items is None:
+            return self._refuse(schema, "a set of values without a hash")
+        found: Schema = super().set_schema(schema | {"items_schema": items})
         # Duplicates are valid, but fewer different items than the minimum are not.
         if found.get("minItems", 0) < 2 and not self._few(found["items"]):
             del found["uniqueItems"]
@@ -97,6 +95,15 @@ class ValidatedSchema(ValidatedText, ValidatedNumbers):
     def _resolved(self, schema: Schema) -> Schema:
         return (self.get_schema_from_definitions(schema["$ref"]) or {}) if "$ref" in schema else schema
 
+    def tuple_schema(self, schema: Any) -> Schema:
+        """Return arrays of the items, with no fewer and no more of them because of a constraint."""
+        kept: Any = {name: value for name, value in schema.items() if name not in ("min_length", "max_length")}
+        found: Schema = super().tuple_schema(kept)
+        least, most = schema.get("min_length") or 0, schema.get("max_length")
+        if least > found.get("minItems", 0):
+            found["minItems"] = least
+        return found if most is None else {**found, "maxItems": min(most, found.get("maxItems", most))}
+
     def dict_schema(self, schema: Any) -> Schema:
         """Return objects with names that the validator of the keys accepts."""
         found = super().dict_schema(schema | {"keys_schema": {"type": "any"}})
@@ -109,8 +116,8 @@ class ValidatedSchema(ValidatedText, ValidatedNumbers):
 
     def _names(self, keys: Any) -> Schema:
         """Return which names in JSON stand for some keys."""
-        while keys["type"] == "definition-ref" and keys["schema_ref"] in getattr(self, "_defined", {}):
-            keys = self._defined[keys["schema_ref"]]
+        while keys["type"] == "definition-ref" and keys["schema_ref"] in self._definitions:
+            keys = self._definitions[keys["schema_ref"]]
         if keys["type"] == "enum":
             numbers = keys.get("sub_type") == "int"
             values = [member.value for member in keys["members"] if numbers or isinstance(member.value, str)]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic.types import ByteSize
+from pydantic_core import SchemaValidator
 
+from logitkit.json_schema import time_bounds
 from logitkit.json_schema import type_patterns as patterns
-from logitkit.json_schema.rust_patterns import ecma_pattern
+from logitkit.json_schema.python_patterns import python_as_ecma
+from logitkit.json_schema.rust_patterns import rust_as_ecma
 from logitkit.json_schema.subschemas import replaced
 
 Schema = dict[str, Any]
@@ -29,6 +34,12 @@ _BYTES = "x-logitkit-bytes"
 _URL = "x-logitkit-url"
 # The lengths of a string itself, which a Base64Str that is made of it compares with the encoded text.
 _OWN = "x-logitkit-lengths"
+# The lengths that are checked after a validator, of a value that stands for the text.
+LENGTHS_OF = "x-logitkit-lengths-of"
+# The formats of texts for which such values have a length.
+_HAVE_LENGTHS = {"base64", "base64url", "email", "password"}
+# Pydantic writes these for a constraint that a type does not have itself.
+_NOT_KEYWORDS = {"ge", "gt", "le", "lt", "multiple_of", "max_digits", "decimal_places"}
 
 
 def _text(pattern: str, **more: Any) -> Schema:
@@ -39,12 +50,18 @@ class ValidatedText(GenerateJsonSchema):
     """Generates the schemas of strings."""
 
     def str_schema(self, schema: Any) -> Schema:
-        """Return strings that are the same after white space is stripped, if it is, with a pattern as Rust reads it."""
+        """Return strings that are the same after white space is stripped, if it is, with a pattern as its engine reads it."""
         found = super().str_schema(schema)
         if found.get("pattern") == ByteSize.byte_string_pattern:
             return {**found, "pattern": patterns.SIZE}
         if "pattern" in found:
-            found["pattern"] = ecma_pattern(found["pattern"])
+            pattern, engine = (
+                schema["pattern"],
+                schema.get("regex_engine") or getattr(self._config, "regex_engine", None),
+            )
+            # Pydantic asks Python about a compiled pattern, with any engine.
+            in_python = engine == "python-re" or not isinstance(pattern, str)
+            found["pattern"] = python_as_ecma(pattern) if in_python else rust_as_ecma(pattern)
         own = {name: found[name] for name in ("minLength", "maxLength") if name in found}
         if own:
             found[_OWN] = own
@@ -81,46 +98,87 @@ class ValidatedText(GenerateJsonSchema):
 
     def date_schema(self, schema: Any) -> Schema:
         """Return the days that Python has, within the bounds of the type."""
-        bounds = [
-            patterns.day_beyond(schema[name], name[0] == "l", name[1] == "e")
-            for name in ("ge", "gt", "le", "lt")
-            if schema.get(name) is not None
-        ]
-        return _text(f"^{''.join(bounds)}{patterns.DAY[1:]}")
+        return _text(f"^{_beyond(_bounds(schema), time_bounds.day_beyond)}{patterns.DAY[1:]}")
 
     def time_schema(self, schema: Any) -> Schema:
-        """Return times of day, with or without an offset as the type says."""
-        return _text(f"^{self._zoned(schema, patterns.CLOCK)}$")
+        """Return times of day within the bounds of the type, with or without an offset as the type says."""
+        zone, limits = _zone(schema)
+        return _text(f"^{_beyond(limits, time_bounds.clock_beyond)}{patterns.CLOCK}{zone}$")
 
     def datetime_schema(self, schema: Any) -> Schema:
-        """Return days and times, with or without an offset as the type says."""
-        return _text(f"{patterns.DAY[:-1]}T{self._zoned(schema, patterns.CLOCK)}$")
-
-    def _zoned(self, schema: Any, clock: str) -> str:
-        zone = schema.get("tz_constraint")
-        if isinstance(zone, int):
-            sign, minutes = "-" if zone < 0 else "+", abs(zone) // 60
-            return clock + (f"\\{sign}{minutes // 60:02}:{minutes % 60:02}" if zone % 60 == 0 else "(?!)")
-        return {"naive": clock, "aware": clock + patterns.OFFSET}.get(zone or "", f"{clock}{patterns.OFFSET}?")
+        """Return days and times within the bounds of the type, with or without an offset as the type says."""
+        zone, limits = _zone(schema)
+        return _text(f"^{_beyond(limits, time_bounds.clock_beyond)}{patterns.DAY[1:-1]}T{patterns.CLOCK}{zone}$")
 
     def timedelta_schema(self, schema: Any) -> Schema:
-        """Return durations."""
-        return _text(patterns.DURATION)
+        """Return durations within the bounds of the type."""
+        if schema.get("multiple_of") is not None:
+            raise PydanticUserError(f"multiple_of={schema['multiple_of']!r} on a timedelta", code=None)
+        beyond = _beyond(_bounds(schema), time_bounds.duration_beyond)
+        return _text(f"^{beyond}{time_bounds.DURATION[1:]}" if beyond else patterns.DURATION)
+
+
+def _bounds(schema: Any) -> dict[str, Any]:
+    """Return the bounds of a type, as values of it; a bound on durations may be given in seconds."""
+    read = SchemaValidator({"type": schema["type"]}).validate_python
+    return {name: read(schema[name]) for name in ("ge", "gt", "le", "lt") if schema.get(name) is not None}
+
+
+def _beyond(limits: dict[str, Any], lookahead: Callable[[Any, bool, bool], str]) -> str:
+    """Return the lookaheads for some bounds."""
+    return "".join(lookahead(bound, name[0] == "l", name[1] == "e") for name, bound in limits.items())
+
+
+def _zone(schema: Any) -> tuple[str, dict[str, Any]]:
+    """Return the pattern of the offsets that times may have, and the bounds, which all have that offset or none.
+
+    Times with one offset are compared as they are written, and so are two of which one has none.
+    """
+    limits, only = _bounds(schema), schema.get("tz_constraint")
+    zones = {timezone(offset) for bound in limits.values() if (offset := bound.utcoffset()) is not None}
+    zones |= {timezone(timedelta(seconds=only))} if isinstance(only, int) else set()
+    if not zones:
+        return {"naive": "", "aware": patterns.OFFSET}.get(only or "", f"(?:{patterns.OFFSET})?"), limits
+    if len(zones) > 1 and (only == "naive" or schema["type"] == "time"):
+        raise PydanticUserError(f"bounds with several offsets: {', '.join(map(str, limits.values()))}", code=None)
+    zone = min(zones, key=str)
+    for name, bound in limits.items():
+        limits[name] = (
+            bound.astimezone(zone) if isinstance(bound, datetime) and bound.utcoffset() is not None else bound
+        )
+    if only == "naive":
+        return "", limits
+    return _offset(zone) if only is not None or len(zones) > 1 else f"(?:{_offset(zone)})?", limits
+
+
+def _offset(zone: timezone) -> str:
+    seconds = int(zone.utcoffset(None).total_seconds())
+    sign, minutes = "-" if seconds < 0 else "+", abs(seconds) // 60
+    written = f"\\{sign}{minutes // 60:02}:{minutes % 60:02}"
+    # In JSON, an offset has no seconds.
+    return "(?!)" if seconds % 60 else f"(?:Z|{written})" if not seconds else written
 
 
 def with_patterns(schema: Any) -> Any:
     """Return a schema with patterns in place of pydantic's own formats, in itself and inside."""
     if not isinstance(schema, dict):
         return schema
+    if unknown := _NOT_KEYWORDS & schema.keys():
+        raise PydanticUserError(
+            f"the constraint {min(unknown)}={schema[min(unknown)]!r}, which JSON Schema does not have", code=None
+        )
     found = replaced(schema, with_patterns)
     encoding, is_url, name = found.pop(_BYTES, None), found.pop(_URL, False), found.get("format")
     own: Schema = found.pop(_OWN, {})
+    lengths: Schema = found.pop(LENGTHS_OF, {})
+    if lengths and not encoding and not is_url and name not in _HAVE_LENGTHS:
+        raise PydanticUserError(f"{lengths} for a value that has no length", code=None)
+    found |= lengths
     checks: list[Schema] = []
     letters = {"base64": "+/", "base64url": "-_"}.get(name or "")
     if letters and encoding not in (None, "utf8"):
-        raise PydanticInvalidForJsonSchema(
-            f"Base64Bytes in a model with val_json_bytes={encoding!r}, which encodes the text once more"
-        )
+        reason = f"Base64Bytes in a model with val_json_bytes={encoding!r}, which encodes the text once more"
+        raise PydanticUserError(reason, code=None)
     if letters:
         found = {keyword: value for keyword, value in found.items() if keyword not in own or value != own[keyword]}
         checks += [own] if own else []
@@ -149,6 +207,8 @@ def _bytes(encoding: str, least: int, most: int | None) -> Schema:
     """Return the schema of texts that encode some number of bytes."""
     if encoding == "base64":
         return {"pattern": patterns.base64("-_", lengths=(least, most))}
+    if encoding == "hex" and most is not None and most < least:
+        return {"pattern": patterns.NEVER}
     if encoding == "hex":
         return {"pattern": f"^(?:[0-9a-f]{{2}}){{{least},{'' if most is None else most}}}$"}
     found: Schema = {"minLength": least} if least else {}

@@ -53,6 +53,7 @@ class Values:
         strings: The strings.
         objects: The objects, as a union.
         arrays: The arrays, as a union.
+        doubtful: The strings together with others of which it is not known whether they are in the set; None: there are none.
     """
 
     null: bool
@@ -61,6 +62,17 @@ class Values:
     strings: StringSet
     objects: tuple[Objects, ...]
     arrays: tuple[Arrays, ...]
+    doubtful: StringSet | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is known of each string whether it is in the set."""
+        return self.doubtful is None
+
+    @property
+    def possible_strings(self) -> StringSet:
+        """The strings, with those of which it is not known whether they are in the set."""
+        return self.strings if self.doubtful is None else self.doubtful
 
     @classmethod
     def everything(cls, limits: Limits) -> Values:
@@ -82,6 +94,7 @@ class Values:
             (self if "string" in types else nothing).strings,
             self.objects if "object" in types else (),
             self.arrays if "array" in types else (),
+            self.doubtful if "string" in types else None,
         )
 
     def intersection(self, other: Values, work: Work) -> Values:
@@ -95,13 +108,10 @@ class Values:
             else numbers
             if other.numbers.is_everything
             else numbers & other.numbers,
-            other.strings
-            if strings.is_everything
-            else strings
-            if other.strings.is_everything
-            else strings & other.strings,
+            _both(strings, other.strings),
             common(self.objects, other.objects, work),
             common(self.arrays, other.arrays, work),
+            None if self.is_exact and other.is_exact else _both(self.possible_strings, other.possible_strings),
         )
 
     def union(self, other: Values, apart: bool = False) -> Values:
@@ -113,6 +123,7 @@ class Values:
             other.strings if self.strings.is_empty else united(self.strings, other.strings),
             either(self.objects, other.objects, apart),
             either(self.arrays, other.arrays, apart),
+            None if self.is_exact and other.is_exact else united(self.possible_strings, other.possible_strings),
         )
 
     def complement(self, work: Work) -> Values:
@@ -125,9 +136,10 @@ class Values:
             not self.null,
             frozenset((False, True)) - self.booleans,
             ~self.numbers,
-            ~self.strings,
+            ~self.possible_strings,
             others_than(self.objects, work, EVERY_OBJECT),
             others_than(self.arrays, work, EVERY_ARRAY),
+            None if self.is_exact else ~self.strings,
         )
 
     def with_objects(self, change: Callable[[Objects], Objects]) -> Values:
@@ -137,6 +149,10 @@ class Values:
     def with_arrays(self, change: Callable[[Arrays], Arrays]) -> Values:
         """Return the set with all its arrays changed."""
         return replace(self, arrays=tuple(map(change, self.arrays)))
+
+
+def _both(one: StringSet, other: StringSet) -> StringSet:
+    return other if one.is_everything else one if other.is_everything else one & other
 
 
 def common(one: tuple[Branch, ...], other: tuple[Branch, ...], work: Work) -> tuple[Branch, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from logitkit.compiler.characters.components import reached
 from logitkit.compiler.collection import uncollected
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.networks.dfa import network_dfa
-from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
+from logitkit.compiler.tokens.dead_ends import NothingSpelled, may_have_dead_ends
 from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
@@ -68,11 +68,13 @@ class LanguageConstraint(Constraint):
 
     def __post_init__(self) -> None:
         self._check()
-        with self._one_budget():
-            try:
+        try:
+            with self._one_budget():
                 self._compile_once(LanguageConstraint, self.language, self.max_depth, bool(self.closing))
-            except PatternTooLarge as error:
-                raise PatternTooLarge(str(error).replace("the pattern", "the language")) from None
+        except PatternTooLarge as error:
+            raise PatternTooLarge(str(error).replace("the pattern", "the language")) from None
+        except NothingSpelled as error:
+            raise self._problem() or error from None
         self._check_closing(self.closing, "this language")
 
     def _check(self) -> None:
@@ -86,6 +88,13 @@ class LanguageConstraint(Constraint):
                 "token limit of the context, and False"
             )
         check_size(self.language)
+
+    def _problem(self) -> ConfigurationError | None:
+        """Return why the tokens spell no text of the language, if one of its parts can tell."""
+        writer = self._writer(SchemaOptions())
+        with suppress(PatternTooLarge), self._one_budget():
+            return next((found for part in parts_of_language(self.language) if (found := part.problem(writer))), None)
+        return None
 
     @property
     def may_nest(self) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
+from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import ConfigurationError
 from logitkit.languages.language import Language
 from logitkit.languages.language_symbols import Symbols
@@ -14,8 +16,33 @@ from logitkit.languages.texts import SpecialToken, markers_of
 from logitkit.parameters.integers import as_integer
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Machine, Node
+from logitkit.vocabulary.spelling import fewest_tokens
 
-__all__ = ["AnyText", "any_text", "ways_to_write"]
+__all__ = ["AnyText", "TooFewTokens", "any_text", "ways_to_write"]
+
+# Steps of the budget. To look at one token for a marker takes about a microsecond, and to find the tokens at one byte of it five.
+STEPS_A_TOKEN, STEPS_A_BYTE = 8, 40
+
+
+class TooFewTokens(ConfigurationError):
+    """Free text has a limit of fewer tokens than its marker takes.
+
+    Args:
+        marker: The marker that takes the fewest tokens.
+        needed: The lowest limit that leaves room for it: the number of its tokens without the last one.
+        most: The limit: the maximum number of tokens before the last one of the marker.
+    """
+
+    def __init__(self, marker: str, needed: int, most: int) -> None:
+        self.marker, self.needed, self.most = marker, needed, most
+        super().__init__(marker, needed, most)
+
+    def _message(self) -> str:
+        return (
+            f"max_tokens is {self.most}, but the marker {self.marker!r} takes at least {self.needed + 1} tokens, of which all "
+            f"but the last count; give at least {self.needed}, or, if the model has a token for the marker, a vocabulary with "
+            "this special token"
+        )
 
 
 @dataclass(frozen=True)
@@ -35,6 +62,19 @@ class AnyText(Language):
     def texts(self) -> Iterator[str]:
         """The texts that end it, or do not occur in it."""
         return (marker for marker in (*self.until, *self.exclude) if isinstance(marker, str))
+
+    def problem(self, writer: LanguageWriter) -> TooFewTokens | None:
+        """Return an error if each of its markers takes more tokens than its limit allows."""
+        texts = [marker for marker in self.until if isinstance(marker, str)]
+        if self.max_tokens is None or len(texts) < len(self.until):
+            return None
+        # No marker takes more tokens than it has bytes.
+        if any(len(text.encode()) <= self.max_tokens + 1 for text in texts):
+            return None
+        ways = [(text, way) for text in texts for way in writer.symbols(text)]
+        counts = [(count, text) for text, way in ways if (count := _fewest(way, writer)) is not None]
+        fewest, marker = min(counts, default=(0, ""))
+        return TooFewTokens(marker, fewest - 1, self.max_tokens) if fewest > self.max_tokens + 1 else None
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree."""
@@ -94,3 +134,19 @@ def ways_to_write(marker: str | SpecialToken, writer: LanguageWriter) -> list[Sy
     if isinstance(marker, str):
         return writer.symbols(marker)
     return writer.symbols(marker.token, only_token=True)
+
+
+def _fewest(way: Symbols, writer: LanguageWriter) -> int | None:
+    """Return the fewest tokens that hold one way to write a marker; None: no tokens do."""
+    total = 0
+    for is_named, group in groupby(way, lambda symbol: symbol >= LETTERS):
+        if is_named:
+            total += len([*group])
+            continue
+        text = "".join(map(chr, group)).encode()
+        writer.limits.spend(STEPS_A_TOKEN * writer.vocabulary.size + STEPS_A_BYTE * len(text))
+        count = fewest_tokens(writer.vocabulary, text)
+        if count is None:
+            return None
+        total += count
+    return total

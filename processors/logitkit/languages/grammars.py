@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from logitkit.compiler.bytes.letters import OTHERS, WHOLE
-from logitkit.grammars.read import GrammarSyntax, read_grammar
+from logitkit.grammars.read import GrammarSyntax, LarkLexer, read_grammar
 from logitkit.grammars.rule_set import RuleSet
 from logitkit.languages.language import LANGUAGE_LIMITS, Language
 from logitkit.languages.language_writer import LanguageWriter
@@ -25,7 +25,7 @@ class GrammarText(Language):
     text: str
     syntax: GrammarSyntax = "gbnf"
     start: str | None = None
-    lexer: Literal["longest", "dynamic"] | None = None
+    lexer: LarkLexer | None = None
     rules: RuleSet = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -46,7 +46,7 @@ def grammar(
     text: str,
     syntax: GrammarSyntax = "gbnf",
     start: str | None = None,
-    lexer: Literal["longest", "dynamic"] | None = None,
+    lexer: LarkLexer | None = None,
 ) -> GrammarText:
     r"""Return the language of a context-free grammar.
 
@@ -56,8 +56,8 @@ def grammar(
     is the maximum number of open rules on the stack.
 
     Strings of the grammar are spelled in ordinary tokens, even if they are names of special tokens. In GBNF, `!<x>` is not a
-    token that the rest of the language names. Text that must not follow a terminal of Lark, because of its pattern or of the
-    lexer, must not follow the grammar either.
+    token that the rest of the language names. A terminal of Lark at the end of the grammar must not go on with the text that
+    follows, and an assertion at its end must hold there.
 
     Args:
         text: The grammar.

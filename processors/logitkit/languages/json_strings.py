@@ -50,11 +50,7 @@ class JsonStringOf(Language):
             )
 
     def tree(self, writer: LanguageWriter) -> Node:
-        """Return the syntax tree.
-
-        Raises:
-            GrammarError: What must not follow a terminal are some of the characters that are escaped, and not others.
-        """
+        """Return the syntax tree."""
         rules, escaping = self.grammar.rules, _Escaping()
         bodies = [replace(rule, body=escaping.of(rule.body)) for rule in rules.rules]
         quote = Characters(QUOTE)
@@ -78,7 +74,9 @@ class _Escaping:
             case Characters(charset):
                 return _escaped(charset)
             case Look(Characters(charset)):
-                return replace(tree, node=Characters(_first(charset)))
+                return replace(tree, node=_escaped_first(charset))
+            case Look(Machine() as machine):
+                return replace(tree, node=_escaped_machine(machine))
             case Machine(moves, accepting):
                 return Graph(tuple([tuple([(_escaped(chars), to) for chars, to in row]) for row in moves]), accepting)
             case _:
@@ -86,20 +84,40 @@ class _Escaping:
 
 
 def _escaped(charset: CharSet) -> Node:
-    found: list[Node] = [Characters(charset - ESCAPED)]
-    for code_point in charset & ESCAPED:
-        spelling = json.dumps(chr(code_point))[1:-1]
-        found.append(Concat(tuple([Characters(CharSet.single(ord(character))) for character in spelling])))
-    return Alternate(tuple(found)) if len(found) > 1 else found[0]
+    spelled = [Concat(tuple([Characters(CharSet.single(ord(c))) for c in _spelled(p)])) for p in charset & ESCAPED]
+    plain = Characters(charset - ESCAPED)
+    return Alternate((plain, *spelled)) if spelled else plain
 
 
-def _first(charset: CharSet) -> CharSet:
-    """Return what the characters begin with in a string, if none of the others begin so."""
+def _escaped_first(charset: CharSet) -> Node:
+    """Return what the characters begin with in a string, or their whole spellings if others begin so too."""
     if not charset & ESCAPED:
-        return charset
-    if ESCAPED - charset:
-        raise GrammarError(
-            "a terminal of the grammar may be followed by some of quotes, backslashes and control characters, but not by others, "
-            "which cannot be told apart in a JSON string; use lexer='dynamic', or a format of tool calls whose arguments are XML"
-        )
-    return charset - ESCAPED | BACKSLASH
+        return Characters(charset)
+    if not ESCAPED - charset:
+        return Characters(charset - ESCAPED | BACKSLASH)
+    return _escaped_machine(Machine((((charset, 1),), ()), (False, True)))
+
+
+def _escaped_machine(machine: Machine) -> Machine:
+    """Return the automaton of the same texts as they stand in a JSON string; it is deterministic too."""
+    rows = [[(charset - ESCAPED, target) for charset, target in row if charset - ESCAPED] for row in machine.moves]
+    accepting = [*machine.accepting]
+    # The states inside of escapes, by the state before the escape and what has been read of it.
+    inside: dict[tuple[int, str], int] = {}
+    for state, row in enumerate(machine.moves):
+        for charset, target in row:
+            for code_point in charset & ESCAPED:
+                spelling, at = _spelled(code_point), state
+                for end in range(1, len(spelling)):
+                    after = inside.setdefault((state, spelling[:end]), len(rows))
+                    if after == len(rows):
+                        rows.append([])
+                        accepting.append(False)
+                        rows[at].append((CharSet.single(ord(spelling[end - 1])), after))
+                    at = after
+                rows[at].append((CharSet.single(ord(spelling[-1])), target))
+    return Machine(tuple(map(tuple, rows)), tuple(accepting))
+
+
+def _spelled(code_point: int) -> str:
+    return json.dumps(chr(code_point))[1:-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from logitkit.errors import ConfigurationError
 from logitkit.languages.constraint import LanguageConstraint
 from logitkit.languages.language_writer import LanguageWriter
 from logitkit.limits import Limits
@@ -80,6 +81,10 @@ class Language:
     def texts(self) -> Iterator[str]:
         """The fixed texts in this language itself, in which names of special tokens may stand."""
         return iter(())
+
+    def problem(self, _writer: LanguageWriter) -> ConfigurationError | None:
+        """Return why the tokens spell no text of this language itself, if it can tell."""
+        return None
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree of the language for the vocabulary of a writer."""

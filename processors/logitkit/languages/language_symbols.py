@@ -88,7 +88,7 @@ class LanguageSymbols:
     def any_token(self, exclude: Iterable[str | int]) -> Node:
         """Return the tree of one token, whatever its text is, but for some."""
         excluded = {*map(self.token, exclude), *self.vocabulary.eos_ids}
-        without_text = self.vocabulary.trie.node_of_id == 0
+        without_text = self.vocabulary.without_text
         without_text[[*self.own_ids, *self.vocabulary.eos_ids]] = False
         if not without_text.any():
             excluded.add(OTHERS)

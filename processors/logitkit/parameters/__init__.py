@@ -8,6 +8,7 @@ integers, reals, numbers  which values count as numbers (Python's, numpy's and t
 forms                    Boolean, Null, Text, Word, ListOf, Either
 token_ids                TokenId, TokenIds, and maps and automata of token ids
 documents                SchemaForm and Nested: a JSON Schema, a configuration inside a configuration
+unique_keys              JSON text whose objects have no key twice
 """
 
 from logitkit.parameters.documents import Nested as Nested

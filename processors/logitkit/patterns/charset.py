@@ -142,3 +142,5 @@ def _single(code_point: int) -> CharSet:
 
 
 ANY = CharSet(((0, MAX_CODE_POINT),))
+SURROGATES = CharSet(((0xD800, 0xDFFF),))
+"""The halves of surrogate pairs, which stand for characters in UTF-16 and for none in UTF-8."""

@@ -18,6 +18,7 @@ r"""A member of a bracketed class: a code point, a range, the letter of a class 
 
 _FOLDING = ASCII | IGNORECASE
 _ANY = Characters(ANY)
+_IN_ASCII = CharSet(((0, 0x7F),))
 _NOT_NEWLINE = Characters(~CharSet.single(0x0A))
 
 
@@ -37,8 +38,8 @@ def escaped_class(letter: str, flags: int) -> Characters:
 
 
 def property_characters(item: Property, flags: int) -> Characters:
-    r"""Return the set that `\p{...}` matches; under `(?i)`, case variants are added before `\P` negates."""
-    return Characters(_property(item, flags))
+    r"""Return the set that `\p{...}` matches; case variants under `(?i)`, and ASCII under `(?a)`, come before `\P` negates."""
+    return Characters(_property(item, flags & _FOLDING))
 
 
 def read_class(pattern: str, position: int, flags: int) -> tuple[Characters, int]:
@@ -141,5 +142,6 @@ def _named(items: tuple[str | Property, ...], negative: bool, flags: int) -> Cha
 
 @lru_cache(maxsize=256)
 def _property(item: Property, flags: int) -> CharSet:
-    charset = fold(item.charset, bool(flags & ASCII)) if flags & IGNORECASE else item.charset
+    charset = item.charset & _IN_ASCII if flags & ASCII else item.charset
+    charset = fold(charset, bool(flags & ASCII)) if flags & IGNORECASE else charset
     return ~charset if item.negative else charset

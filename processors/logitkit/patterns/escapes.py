@@ -13,7 +13,7 @@ from logitkit.patterns.unicode_properties import property_class
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    r"""`\p{...}` or `\P{...}`. The negation is a separate field, because case folding comes before it."""
+    r"""`\p{...}`, or with `\P` or `^` its negation, a separate field, because flags change the set before it is negated."""
 
     charset: CharSet
     negative: bool
@@ -116,13 +116,13 @@ def _named(pattern: str, position: int) -> tuple[int, int]:
 def _property(pattern: str, position: int) -> tuple[Property, int]:
     escape = pattern[position : position + 2]
     name, after = _braced(pattern, position, escape, "property name", f"{escape}{{Lu}}")
-    charset = property_class(name)
+    charset = property_class(name.removeprefix("^"))
     if charset is None:
         reason = (
             f"property {name!r} is not supported; write a general category such as Lu or a script such as Script=Greek"
         )
         raise PatternSyntaxError(reason, pattern, position)
-    return Property(charset, escape == r"\P"), after
+    return Property(charset, (escape == r"\P") != name.startswith("^")), after
 
 
 def _braced(pattern: str, position: int, escape: str, what: str, example: str) -> tuple[str, int]:

@@ -21,15 +21,12 @@ def property_class(name: str) -> CharSet | None:
 
     Args:
         name: A general category (`Lu`, `Uppercase_Letter`, `gc=Lu`), a script (`Greek`, `Script=Greek`, `sc=Grek`), `Any`,
-            `ASCII` or `Assigned`. Case, spaces, `_` and `-` are ignored; a leading `^` negates.
+            `ASCII` or `Assigned`. Case, spaces, `_` and `-` are ignored.
 
     Example:
-        >>> ord("π") in property_class("Greek"), ord("π") in property_class("^Greek")
+        >>> ord("π") in property_class("Greek"), ord("π") in property_class("Lu")
         (True, False)
     """
-    if name.startswith("^"):
-        positive = property_class(name[1:])
-        return None if positive is None else ~positive
     key, equals, value = name.replace("_", "").replace("-", "").replace(" ", "").upper().partition("=")
     if not equals:
         value = key

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 from torch import Tensor
 
 from logitkit.parameters import Number
-from logitkit.penalties.repetition import HistoryPenalty
+from logitkit.penalties.repetition import OccurrencePenalty, renewed_memories
+from logitkit.penalties.token_counts import TokenCounts
 from logitkit.penalties.token_history import COUNTED, TokenHistory
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
@@ -26,16 +27,22 @@ class CountedState(NamedTuple):
     """The tokens of each row, and the penalty on repeating them.
 
     Args:
-        history: The tokens that count.
+        history: The last tokens of rows with a window.
+        occurred: The distinct tokens of rows without one.
         penalty: [B] float32, from -100 to 100; 0 changes nothing.
     """
 
     history: TokenHistory
+    occurred: TokenCounts
     penalty: Annotated[Tensor, PENALTY]
+
+    def renewed(self, tensors: Mapping[str, Tensor]) -> CountedState:
+        """Return the state that version 0.2 saved."""
+        return CountedState(*renewed_memories(tensors, self.occurred.counts.shape[1] > 0), tensors["penalty"])
 
 
 @dataclass(frozen=True)
-class CountedPenalty(HistoryPenalty[CountedState]):
+class CountedPenalty(OccurrencePenalty[CountedState]):
     """A penalty that is subtracted from the logits of tokens that have occurred."""
 
     penalty: float
@@ -52,7 +59,7 @@ class CountedPenalty(HistoryPenalty[CountedState]):
 
     def init_state(self, context: Context) -> CountedState:
         """Return the initial state of the rows."""
-        return CountedState(self.history(context), per_row(context, self.penalty).float())
+        return CountedState(*self.memories(context), per_row(context, self.penalty).float())
 
     def _changed(self, given: Any, penalty: Any, where: Callable[..., Any]) -> Any:
         return given - penalty
@@ -66,7 +73,7 @@ class FrequencyPenalty(CountedPenalty):
     tokens, including the prompt: that is `FrequencyPenalty(penalty, window=penalty_last_n, include_prompt=True)`. transformers
     has no such penalty.
 
-    It takes 4 bytes of memory for each token that counts.
+    It takes 8 bytes of memory for each distinct token, or 4 for each token of a window; a step does not read the whole history.
 
     Args:
         penalty: From -100 to 100 (OpenAI and vLLM allow -2 to 2); below 0 encourages repetition, 0 changes nothing.
@@ -100,7 +107,7 @@ class PresencePenalty(CountedPenalty):
     tokens, including the prompt: that is `PresencePenalty(penalty, window=penalty_last_n, include_prompt=True)`. transformers
     has no such penalty.
 
-    It takes 4 bytes of memory for each token that counts.
+    It takes 4 bytes of memory for each distinct token, or for each token of a window; a step does not read the whole history.
 
     Args:
         penalty: From -100 to 100 (OpenAI and vLLM allow -2 to 2); below 0 encourages repetition, 0 changes nothing.

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from logitkit.errors import StateFileError
 from logitkit.parameters import Number
-from logitkit.penalties.token_history import COUNTED, NOTHING_COUNTED, HistoryProcessor, TokenHistory
+from logitkit.penalties.token_counts import TokenCounts
+from logitkit.penalties.token_history import COUNTED, NOTHING_COUNTED, UNBOUNDED, HistoryProcessor, TokenHistory
+from logitkit.protocol.calls import check_tokens
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
-from logitkit.runtime.host_logits import HostLogits, filled
+from logitkit.runtime.host_logits import HostLogits
 from logitkit.runtime.tensor_logits import Places, finite_tensors
 
-__all__ = ["HistoryPenalty", "RepetitionPenalty", "RepetitionState", "counts_of"]
+__all__ = ["OccurrencePenalty", "RepetitionPenalty", "RepetitionState", "counts_of", "renewed_memories"]
 
 S = TypeVar("S", bound=tuple[Any, ...])
 
@@ -26,10 +30,11 @@ S = TypeVar("S", bound=tuple[Any, ...])
 PENALTY = Number(1e-4, 1e4, "1 changes nothing")
 
 
-class HistoryPenalty(HistoryProcessor[S]):
-    """A penalty on the logit of each token in the history; finite logits stay finite.
+class OccurrencePenalty(HistoryProcessor[S]):
+    """A penalty on the logit of each token that has occurred; finite logits stay finite.
 
-    Subclasses define `_changed`. Their states have the fields `history` and `penalty`, [B].
+    Subclasses define `_changed`. Their states have the fields `history`, for rows with a window; `occurred`, for rows that count
+    all tokens; and `penalty`, [B].
     """
 
     penalty: float
@@ -52,67 +57,137 @@ class HistoryPenalty(HistoryProcessor[S]):
         """
         raise NotImplementedError
 
+    def memories(self, context: Context) -> tuple[TokenHistory, TokenCounts]:
+        """Return what rows remember at first: the tokens in the window, and all distinct tokens if there is no window."""
+        prompt = context.prompt if self.include_prompt else context.prompt[:, :0]
+        history = TokenHistory.nothing(context) if self.window is None else self.history(context)
+        return history, TokenCounts.of(context, prompt, self.window is None, self.counts)
+
+    def advance(self, state: S, tokens: Tensor) -> S:
+        """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
+        history, occurred = state.history, state.occurred  # type: ignore[attr-defined]
+        check_tokens(type(self).__name__, history.length.shape[0], tokens)
+        in_window = tokens
+        if occurred.ids.shape[1]:
+            in_window = torch.where(occurred.counted.view(-1, *[1] * (tokens.dim() - 1)), -1, tokens)
+            occurred = occurred.add(tokens)
+        if history.tokens.shape[1]:
+            history = history.append(in_window)
+        after: S = state._replace(history=history, occurred=occurred)  # type: ignore[attr-defined]
+        return after
+
     def _by_rows(self, state: Any, logits: Tensor) -> Tensor:
-        host, tokens, penalty = HostLogits.of(logits), state.history.tokens.numpy(), state.penalty.numpy()
-        there = tokens >= 0
-        if len(there) > 1:
-            there[penalty == self.neutral] = False  # saves the work, and changes no result
-        row, places = filled(there)
-        ids, amount = tokens[places], penalty[row]
-        if not len(ids):
-            return logits
-        if self.counts:
-            pairs, counts = np.unique(np.int64(row) << 32 | ids, return_counts=True)
-            row, ids = pairs >> 32, pairs & 0xFFFFFFFF
-            amount = penalty[row] * counts.astype(penalty.dtype)
-        given = host.read(row, ids)
-        with np.errstate(over="ignore"):
-            host.write(row, ids, given, self._changed(given, amount.astype(given.dtype), np.where))
+        host, occurred = HostLogits.of(logits), state.occurred
+        ids, counts, number = occurred.ids.numpy(), occurred.counts.numpy(), occurred.number.tolist()
+        history = state.history.rows() if state.history.tokens.shape[1] else None
+        for row, penalty in enumerate(state.penalty.numpy()):
+            if penalty == self.neutral:
+                continue
+            found, often = ids[row, : number[row]], counts[row, : number[row]]
+            if history is not None and len(history[row]):
+                # A row has either.
+                found, often = np.unique(history[row], return_counts=True) if self.counts else (history[row], often)
+            if len(found):
+                self._change(host, row, found, penalty * often.astype(penalty.dtype) if self.counts else penalty)
         return logits
 
+    def _change(self, host: HostLogits, row: int, ids: NDArray[np.int32], penalty: Any) -> None:
+        """Change the logits of some ids of a row by a penalty, one for all or one for each."""
+        # numpy's own type of an index, which it would convert others to slowly, twice.
+        ids = ids.astype(np.intp)
+        given = host.read(row, ids)
+        with np.errstate(over="ignore"):
+            host.write(row, ids, given, self._changed(given, penalty.astype(given.dtype), np.where))
+
     def _by_tensors(self, state: Any, logits: Tensor) -> Tensor:
-        tokens = state.history.tokens
-        if tokens.shape[1] == 0:
-            return logits
-        ids, _, some = Places.of(tokens, logits.shape[1])
+        occurred, tokens = state.occurred, state.history.tokens
+        if occurred.ids.shape[1]:
+            logits = self._change_tensors(state, logits, occurred.ids, occurred.counts if self.counts else None)
+        if tokens.shape[1]:
+            logits = self._change_tensors(state, logits, tokens, counts_of(tokens) if self.counts else None)
+        return logits
+
+    def _change_tensors(self, state: Any, logits: Tensor, listed: Tensor, often: Tensor | None) -> Tensor:
+        """Change the logits of the ids that are listed, [B, N], given how often each occurred, in place."""
+        ids, source, some = Places.of(listed, logits.shape[1])
         wide = torch.promote_types(logits.dtype, torch.float32)
         penalty = torch.where(some, state.penalty[:, None], self.neutral)
-        if self.counts:
-            penalty = penalty * counts_of(ids, tokens)
+        if often is not None:
+            penalty = penalty * often.gather(1, source)
         given = logits.gather(1, ids).to(wide)
         changed = self._changed(given, penalty.to(wide), torch.where)
         return logits.scatter_(1, ids, finite_tensors(given, changed, logits.dtype))
 
 
-def counts_of(ids: Tensor, tokens: Tensor) -> Tensor:
-    """Return how often each id occurs among the tokens of its row, [B, M] int64.
+def counts_of(tokens: Tensor) -> Tensor:
+    """Return how often each of some tokens occurs among those of its row: [B, N] int64.
 
     Args:
-        ids: [B, M] int64.
         tokens: [B, N] int32, in any order; negative numbers mean none.
 
     Example:
-        >>> counts_of(torch.tensor([[7, 8, 9]]), torch.tensor([[9, 7, 9, -1]])).tolist()
-        [[1, 0, 2]]
+        >>> counts_of(torch.tensor([[9, 7, 9, -1]])).tolist()
+        [[2, 1, 2, 1]]
     """
-    ordered = tokens.to(torch.int64).sort(1).values
-    return torch.searchsorted(ordered, ids, right=True) - torch.searchsorted(ordered, ids)
+    ordered = tokens.sort(1).values
+    return torch.searchsorted(ordered, tokens, right=True) - torch.searchsorted(ordered, tokens)
+
+
+def renewed_memories(tensors: Mapping[str, Tensor], often: bool) -> tuple[TokenHistory, TokenCounts]:
+    """Return what rows remember, from a state of version 0.2, which kept all tokens of rows without a window too.
+
+    Args:
+        tensors: The tensors of a file, by their paths within the state.
+        often: Whether the penalty counts how often each token occurs.
+
+    Raises:
+        StateFileError: They are not those of such a state, or corrupt.
+    """
+    like = TokenHistory.nothing(Context.of([[]], vocabulary_size=1))
+    names = [f"history.{name}" for name in like._fields]
+    if tensors.keys() != {*names, "penalty"}:
+        raise StateFileError(f"its state has the tensors {', '.join(sorted(tensors))}, which no version of it had")
+    history = TokenHistory(*map(tensors.__getitem__, names))
+    if any((t.dtype, t.dim()) != (part.dtype, part.dim()) for t, part in zip(history, like, strict=True)):
+        raise StateFileError("the tensors of its history have other dtypes or numbers of dimensions")
+    problem = history.problem()
+    if problem:
+        raise StateFileError(f"its history is corrupt: {problem}")
+    rows, counted = len(history.length), history.window == UNBOUNDED
+    occurred = TokenCounts.of(
+        Context.of([[]] * rows, vocabulary_size=1), torch.zeros(rows, 0), bool(counted.any()), often
+    )
+    occurred = occurred._replace(counted=counted)
+    occurred = occurred.add(history.tokens.to(torch.int64)) if counted.any() else occurred
+    if counted.all():
+        return TokenHistory.nothing(Context.of([[]] * rows, vocabulary_size=1)), occurred
+    return history._replace(
+        tokens=torch.where(counted[:, None], -1, history.tokens),
+        length=torch.where(counted, 0, history.length),
+        window=torch.where(counted, 1, history.window),
+    ), occurred
 
 
 class RepetitionState(NamedTuple):
     """The tokens of each row, and the penalty on repeating them.
 
     Args:
-        history: The tokens that count.
+        history: The last tokens of rows with a window.
+        occurred: The distinct tokens of rows without one.
         penalty: [B] float64, from 1e-4 to 1e4; 1 changes nothing.
     """
 
     history: TokenHistory
+    occurred: TokenCounts
     penalty: Annotated[Tensor, PENALTY]
+
+    def renewed(self, tensors: Mapping[str, Tensor]) -> RepetitionState:
+        """Return the state that version 0.2 saved."""
+        return RepetitionState(*renewed_memories(tensors, often=False), tensors["penalty"])
 
 
 @dataclass(frozen=True)
-class RepetitionPenalty(HistoryPenalty[RepetitionState]):
+class RepetitionPenalty(OccurrencePenalty[RepetitionState]):
     """Divide the positive logits of tokens that have occurred, and multiply the negative ones.
 
     Args:
@@ -150,7 +225,11 @@ class RepetitionPenalty(HistoryPenalty[RepetitionState]):
 
     def init_state(self, context: Context) -> RepetitionState:
         """Return the initial state of the rows."""
-        return RepetitionState(self.history(context), per_row(context, self.penalty))
+        return RepetitionState(*self.memories(context), per_row(context, self.penalty))
 
     def _changed(self, given: Any, penalty: Any, where: Callable[..., Any]) -> Any:
-        return where(given < 0, given * penalty, given / penalty)
+        less, more = given * penalty, given / penalty
+        if where is np.where:
+            # A negative logit has a product below its quotient, unless the penalty is below 1. So this is the same, but faster.
+            return (np.minimum if penalty >= 1 else np.maximum)(less, more)
+        return where(given < 0, less, more)

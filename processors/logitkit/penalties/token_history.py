@@ -15,7 +15,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import TwoPaths
 
-__all__ = ["COUNTED", "NOTHING_COUNTED", "HistoryProcessor", "TokenHistory"]
+__all__ = ["COUNTED", "NOTHING_COUNTED", "UNBOUNDED", "HistoryProcessor", "TokenHistory"]
 
 S = TypeVar("S", bound=tuple[Any, ...])
 
@@ -72,6 +72,17 @@ class TokenHistory(NamedTuple):
             torch.ones((rows, 0 if fixed or size == window else 1), dtype=torch.bool, device=device),
         )
         return empty.append(prompt) if prompt.shape[1] else empty
+
+    @classmethod
+    def nothing(cls, context: Context) -> TokenHistory:
+        """Return the histories of rows that are kept elsewhere."""
+        rows, device = context.batch_size, context.device
+        return cls(
+            torch.zeros((rows, 0), dtype=torch.int32, device=device),
+            torch.zeros(rows, dtype=torch.int64, device=device),
+            torch.ones(rows, dtype=torch.int64, device=device),
+            torch.ones((rows, 0), dtype=torch.bool, device=device),
+        )
 
     def problem(self) -> str | None:
         """Describe an impossible value in a state read from a file, or return None."""

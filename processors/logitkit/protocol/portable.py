@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
+from torch import Tensor
 
-__all__ = ["Checked", "Joined", "Portable"]
+__all__ = ["Checked", "Joined", "Portable", "Renewed"]
 
 
 @runtime_checkable
@@ -53,4 +55,19 @@ class Joined(Protocol):
 
         Raises:
             BatchMismatch: Its rows cannot share a batch; the message says why and what to do.
+        """
+
+
+@runtime_checkable
+class Renewed(Protocol):
+    """A state whose structure was another one in an earlier version, which files may still have."""
+
+    def renewed(self, tensors: Mapping[str, Tensor]) -> Self:
+        """Return the state that the tensors of an earlier structure mean, on the CPU. Only the structure of this state matters.
+
+        Args:
+            tensors: The tensors in the file, by their paths within the state, such as `history.tokens`.
+
+        Raises:
+            StateFileError: They are not those of an earlier structure, or corrupt.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from torch import Tensor
 
@@ -12,7 +12,13 @@ from logitkit.protocol.kind import Role
 
 __all__ = ["Processor", "Role"]
 
-S = TypeVar("S")
+if TYPE_CHECKING:
+    # `Processor` without an argument is `Processor[Any]`; typing has such defaults from Python 3.13 on.
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    S = TypeVarWithDefault("S", default=Any)
+else:
+    S = TypeVar("S")
 
 
 @runtime_checkable

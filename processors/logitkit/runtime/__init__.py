@@ -12,6 +12,7 @@ step_graphs                   these operations on a CUDA device without Triton, 
 bank, bank_layout, bank_user  the automata of one vocabulary, their tables on a device, and what has an automaton among them
 host_logits, tensor_logits    logits on the CPU as numpy arrays (TwoPaths is the base of processors that use them), and as tensors
 row_mask, mask_cache          the mask of one visited state on the CPU, and a cache of limited size for them
+logit_arrays, broken_logits   views and fills of rows on the CPU; NaN and infinities in the logits of a model
 walk, completion              one text on the host, step by step; a shortest completion
 byte_form, examples           a constraint byte by byte, for explanations; matching texts and random ones
 shared, automaton_files       automata compiled once per process, and shared with other processes in files

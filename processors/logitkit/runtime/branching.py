@@ -25,7 +25,7 @@ from logitkit.protocol.context import Context
 from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.bank_tables import keep_allowed
 from logitkit.runtime.branching_state import BranchingState, Configurations
-from logitkit.runtime.row_mask import as_array
+from logitkit.runtime.logit_arrays import as_array
 from logitkit.runtime.stack_tables import StackRows, StackTables, advance_stacks, legal_stacks
 from logitkit.runtime.width import check_width
 

@@ -16,7 +16,7 @@ from logitkit.runtime.compiled_language import CompiledLanguage
 from logitkit.runtime.walk import Walk
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["ByteForm", "byte_form"]
+__all__ = ["ByteForm", "byte_form", "with_vocabulary"]
 
 _EXTENDED: WeakKeyDictionary[Vocabulary, Vocabulary] = WeakKeyDictionary()
 
@@ -123,7 +123,7 @@ def byte_form(constraint: CompiledLanguage) -> ByteForm | None:
         with warnings.catch_warnings():
             # The constraint gave its warnings when it was created.
             warnings.simplefilter("ignore")
-            again = _with_vocabulary(constraint, vocabulary)
+            again = with_vocabulary(constraint, vocabulary)
     except LogitkitError:
         return None
     size = constraint.vocabulary.size
@@ -141,19 +141,19 @@ def _extended(vocabulary: Vocabulary) -> Vocabulary:
     return Vocabulary(tokens, vocabulary.eos_ids, pad_id=vocabulary.pad_id, special=dict(vocabulary.special))
 
 
-def _with_vocabulary(value: Any, vocabulary: Vocabulary) -> Any:
-    """Return a constraint, and all constraints in it, with another vocabulary."""
+def with_vocabulary(value: Any, vocabulary: Vocabulary) -> Any:
+    """Return a constraint, and all constraints in it, with another vocabulary and without a limit of tokens."""
     if isinstance(value, tuple) and any(isinstance(part, CompiledLanguage) for part in value):
-        return tuple(_with_vocabulary(part, vocabulary) for part in value)
+        return tuple(with_vocabulary(part, vocabulary) for part in value)
     if not isinstance(value, CompiledLanguage) or not is_dataclass(value):
         return value
     changes: dict[str, Any] = {
-        f.name: _with_vocabulary(getattr(value, f.name), vocabulary) for f in fields(value) if f.init
+        f.name: with_vocabulary(getattr(value, f.name), vocabulary) for f in fields(value) if f.init
     }
     if "vocabulary" in changes:
         changes["vocabulary"] = vocabulary
     if "closing" in changes:
-        # Bytes are not tokens, so the limit means nothing here.
+        # The limit counts tokens of the other vocabulary.
         changes["closing"] = False
     return replace(value, **changes)
 

@@ -27,7 +27,7 @@ from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.device_rows import advance_on_device, mask_on_device
 from logitkit.runtime.examples import example_text, matches_text
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
-from logitkit.runtime.row_mask import as_array
+from logitkit.runtime.logit_arrays import as_array
 from logitkit.runtime.shared import shared_by
 from logitkit.runtime.stack_tables import StackRows
 from logitkit.runtime.width import check_width
@@ -74,14 +74,15 @@ class Constraint(CompiledLanguage):
                 ConstraintState, BranchingState.start(self.automaton, self._layers, self.configurations, context)
             )
         stack = _empty_stacks(context, self.automaton.nesting.max_depth)
-        return ConstraintState(AutomatonState.start(self, context), stack, self._left(context))
+        return ConstraintState(AutomatonState.start(self, context), stack, self.tokens_left(context))
 
     @classmethod
     def neutral_state(cls, context: Context) -> ConstraintState:
         """Return the state of rows without a constraint."""
         return ConstraintState(AutomatonState.neutral(context), _empty_stacks(context, 0), per_row(context, NO_LIMIT))
 
-    def _left(self, context: Context) -> Tensor:
+    def tokens_left(self, context: Context) -> Tensor:
+        """Return [B] int64, the tokens that each row may still have; -1 if they are not counted."""
         limits = context.limits if self.closing is True else None
         if limits is not None:
             return (limits - context.prompt_lengths).clamp(min=0)
@@ -114,7 +115,7 @@ class Constraint(CompiledLanguage):
     ) -> tuple[ConstraintState, Tensor]:
         """Set every illegal token to -inf.
 
-        A finished row may emit only EOS and padding; a dead row only EOS, at logit 0.
+        A finished row may emit only EOS and padding; a dead row only EOS, at logit 0. NaN counts as -inf.
         """
         if isinstance(state, BranchingState):
             return state, mask_branching(self.bank, state, own_rows(type(self).__name__, len(state.states), logits))

@@ -19,7 +19,7 @@ from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Role
-from logitkit.runtime.row_mask import BITS, as_array, fill
+from logitkit.runtime.logit_arrays import BITS, as_array, fill
 
 __all__ = ["HostLogits", "HostRow", "Truncation", "TwoPaths", "filled", "host_rows", "is_empty", "keep_only"]
 
@@ -88,9 +88,9 @@ class HostLogits:
             VocabularyError: An id is not a column.
         """
         try:
-            # `take` would copy the whole row if it is not contiguous, such as one of llama.cpp.
             array, places = self._places(row, ids)
-            given = array[places]
+            # `take` is faster, but would copy the whole row if it is not contiguous, such as one of llama.cpp.
+            given = array.take(ids) if places is ids and array.flags.c_contiguous else array[places]
         except IndexError:
             raise self._outside(row, ids) from None
         wide: NDArray[Any] = torch.from_numpy(given).view(self.dtype).float().numpy() if self.narrow else given
@@ -99,7 +99,7 @@ class HostLogits:
     def write(self, row: Any, ids: NDArray[Any], given: NDArray[Any], changed: NDArray[Any]) -> None:
         """Write changed logits of the ids, [N] as `read` returned them in `given`; those that were finite stay finite."""
         most = MOST[self.dtype]
-        if not (np.abs(changed) <= most).all():
+        if len(changed) and not (changed.max() <= most and changed.min() >= -most):
             changed = np.where(np.isfinite(given), changed.clip(-most, most), changed)
         if self.narrow:
             changed = torch.from_numpy(changed).to(self.dtype).view(torch.uint16).numpy()

@@ -24,7 +24,8 @@ from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.constraint_state import ConstraintState
-from logitkit.runtime.row_mask import RowMask, as_array
+from logitkit.runtime.logit_arrays import as_array, check_row
+from logitkit.runtime.row_mask import RowMask
 from logitkit.runtime.width import check_width
 
 __all__ = ["HostRows", "advance_on_host", "mask_on_host"]
@@ -175,15 +176,17 @@ def _after(
     return state, stack, left
 
 
-def mask_on_host(bank: Bank, state: ConstraintState, logits: Tensor) -> Tensor:
+def mask_on_host(bank: Bank, state: ConstraintState, logits: Tensor, *, of_model: bool = False) -> Tensor:
     """Mask row by row in place, each in the cheapest way for its state, with cached masks for visited states.
 
     Args:
         bank: The bank that the slots refer to.
         state: The state of B rows, on the CPU.
         logits: [B, W] floating point, W at least the size of the vocabulary; columns beyond it are masked.
+        of_model: Whether broken logits are an error; otherwise, NaN counts as -inf.
 
     Raises:
+        BrokenLogits: The logits of a row are those of a model, and broken.
         StaleAutomaton: A slot's automaton no longer exists.
         VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
     """
@@ -192,5 +195,7 @@ def mask_on_host(bank: Bank, state: ConstraintState, logits: Tensor) -> Tensor:
     columns = array.shape[1]
     for row, slot in enumerate(rows.slots):
         if slot != NEUTRAL:
-            rows.mask(bank, row, columns).apply(array[row], never, zero)
+            rows.mask(bank, row, columns).apply(array[row], never, zero, row if of_model else None)
+        elif of_model:
+            check_row(array[row], never, row)
     return logits

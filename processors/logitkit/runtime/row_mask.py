@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.runtime.logit_arrays import as_array, check_left, check_row, drop_nan, fill, is_broken
 
 # Up to this share of the vocabulary, a list of ids is faster than a pass over a float row (measured at 131k and 32k columns).
 SHORT_LIST = 1 / 24
@@ -24,70 +23,9 @@ SHORT_LIST = 1 / 24
 PROBED = 16
 SAMPLED = 4096
 
-# numpy has no bfloat16 and is slow on float16, but masks can operate on the bits of both.
-BITS = {torch.float16: (0xFC00, 0x0000), torch.bfloat16: (0xFF80, 0x0000)}
-
-
-# A row is filled from a block that stays in the processor's fastest cache.
-BLOCK_BYTES = 2**15
-
-
-@lru_cache(maxsize=8)
-def _block(dtype: np.dtype[Any], value: Any) -> NDArray[Any]:
-    return np.full(BLOCK_BYTES // dtype.itemsize, value, dtype)
-
-
-def fill(row: NDArray[Any], value: Any) -> None:
-    """Set all numbers of a row, of any stride, to a value, in half to two thirds of the time of numpy's `fill`."""
-    block = _block(row.dtype, value)
-    whole = len(row) - len(row) % len(block)
-    row[:whole].reshape(-1, len(block))[:] = block
-    row[whole:] = value
-
-
-def as_array(logits: Tensor) -> tuple[NDArray[Any], Any, Any]:
-    """View logits on the CPU as an array, without a copy.
-
-    Returns:
-        The array (for 16-bit dtypes, its bits as uint16), and the representations of -inf and 0 in it.
-    """
-    if logits.dtype == torch.float32 and not logits.requires_grad:
-        return logits.numpy(), -np.inf, 0.0
-    if logits.dtype in BITS:
-        never, zero = BITS[logits.dtype]
-        return logits.detach().view(torch.uint16).numpy(), never, zero
-    return logits.detach().numpy(), -np.inf, 0.0
-
-
-def drop_nan(row: NDArray[Any], never: Any) -> bool:
-    """Replace NaN, which is very rare, with -inf, and return whether there was any; see `as_array` for the arguments.
-
-    Detecting NaN takes a tenth of the time of replacing it: the maximum of some numbers is NaN if any of them is.
-    """
-    if not len(row):
-        return False
-    if row.dtype == np.uint16:
-        # Without the sign, only the bits of NaN are greater than those of infinity.
-        size = row & 0x7FFF
-        found = bool(size.max() > never & 0x7FFF)
-        if found:
-            row[size > never & 0x7FFF] = never
-        return found
-    read, stride = row, row.strides[0]
-    if stride != row.itemsize:
-        step, rest = divmod(stride, row.itemsize)
-        if 1 < step <= CLOSE and not rest:
-            # Includes the columns in between, which is faster than skipping them.
-            read = as_strided(row, (step * (len(row) - 1) + 1,), (row.itemsize,))
-    top = np.maximum.reduce(read)
-    found = bool(top != top)
-    if found:
-        np.fmax(row, never, out=row)
-    return found
-
-
-# Up to this stride, as in llama.cpp's candidates, a row is read including the numbers in between.
-CLOSE = 4
+# Up to this size, reading a whole row before the mask takes no longer than reading the few tokens that it allows. In a longer
+# row, only the logits that it leaves are read: a token that the mask bans stays banned, whatever its logit is.
+WHOLE_BYTES = 2**15
 
 # The number of columns of a long mask that are hashed to find an equal mask.
 SEEN = 256
@@ -107,6 +45,7 @@ class RowMask:
         forced: The ids that get logit 0 to end a row in which no token is left.
         probe: A few allowed ids: only if all of them are at -inf can the whole row be.
         nbytes: The size of the mask in memory.
+        is_end: Whether it is that of a row that has ended or is dead, whose logits do not matter.
         first: The first id of the probe, -1 if it is empty.
     """
 
@@ -117,6 +56,7 @@ class RowMask:
     banned: NDArray[np.int64] | None = None
     ceiling: NDArray[np.float32] | None = None
     nbytes: int = 0
+    is_end: bool = False
     first: int = field(init=False)
     _bits: NDArray[np.uint16] | None = field(default=None, repr=False)
 
@@ -129,10 +69,10 @@ class RowMask:
         size = len(automaton.class_of)
         ends = np.array(automaton.eos_ids)
         if state == DEAD:
-            return cls(size, ends, ends[:0], allowed=ends[:0])
+            return cls(size, ends, ends[:0], allowed=ends[:0], is_end=True)
         if state == FINISHED:
             ids = finished_ids(automaton.eos_ids, automaton.pad_id)
-            return cls(size, ends, ids, allowed=ids)
+            return cls(size, ends, ids, allowed=ids, is_end=True)
         return cls.allowing(automaton, automaton.legal_classes(state))
 
     @classmethod
@@ -181,18 +121,42 @@ class RowMask:
         assert self.ceiling is not None
         return "ceiling", self.ceiling
 
-    def apply(self, row: NDArray[Any], never: Any, zero: Any) -> None:
+    def apply(self, row: NDArray[Any], never: Any, zero: Any, number: int | None = None) -> bool:
         """Mask one row of logits, [V] or wider, in place; see `as_array` for the arguments.
 
-        NaN counts as -inf. If no token is left, because the state is dead or everything that it allows was already -inf, the
-        row ends.
+        If no token is left, because the state is dead or everything that it allows was already -inf, the row ends.
+
+        Args:
+            row: The row.
+            never: -inf, as it is in the row.
+            zero: 0, as it is in the row.
+            number: Its number, if it is a row of a model, whose broken logits are an error. Otherwise, NaN counts as -inf.
+
+        Returns:
+            Whether the row was cut off: it ends, but its text is not complete.
+
+        Raises:
+            BrokenLogits: The row has a number, and is broken.
         """
+        number = None if self.is_end else number
+        kept = None if self.allowed is None else row[self.allowed]
+        if number is not None:
+            self._check(row, kept, never, number)
+        elif kept is not None:
+            drop_nan(kept, never)
         if len(row) > self.size:
             row[self.size :] = never
             row = row[: self.size]
-        if self.allowed is not None:
-            kept = row[self.allowed]
-            drop_nan(kept, never)
+        self._overwrite(row, kept, never)
+        if kept is None:
+            if number is None:
+                drop_nan(row, never)
+            elif self.banned is None:
+                check_left(row, never, number)
+        return self._end_if_empty(row, never, zero)
+
+    def _overwrite(self, row: NDArray[Any], kept: NDArray[Any] | None, never: Any) -> None:
+        if kept is not None:
             fill(row, never)
             row[self.allowed] = kept
         elif self.banned is not None:
@@ -204,49 +168,62 @@ class RowMask:
         elif self.ceiling is not None:
             # Not an addition: -inf plus a logit of +inf would be NaN.
             np.fmin(row, self.ceiling, out=row)
-        if self.allowed is None:
-            drop_nan(row, never)
-        self._end_if_empty(row, never, zero)
 
-    def masked(self, scores: Tensor) -> Tensor:
-        """Return new logits of one row, masked as by `apply`; the given ones stay unchanged.
+    def masked(self, scores: Tensor) -> tuple[Tensor, bool]:
+        """Return new logits of one row of a model, masked as by `apply`, and whether it was cut off.
 
         Copying and then masking in place would read and write the row once more, which takes half of the time of a step.
 
         Args:
-            scores: [1, W] on the CPU, W at least the size of the mask.
+            scores: [1, W] on the CPU, W at least the size of the mask; they stay unchanged.
+
+        Raises:
+            BrokenLogits: They are broken.
         """
         if scores.dtype != torch.float32 or scores.requires_grad or scores.shape[1] != self.size:
             found = scores.clone()
             array, never, zero = as_array(found)
-            self.apply(array[0], never, zero)
-            return found
-        if self.banned is not None:
-            # Copies and replaces NaN in one pass.
-            found = torch.nan_to_num(scores, nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
-            row = found.numpy()[0]
+            return found, self.apply(array[0], never, zero, number=0)
+        given = scores.numpy()
+        line = given[0]
+        kept = None if self.allowed is None else line[self.allowed]
+        if not self.is_end:
+            self._check(line, kept, -np.inf, 0)
+        elif kept is not None:
+            drop_nan(kept, -np.inf)
+        if kept is not None:
+            made = np.empty_like(given)
+            row = made[0]
+            fill(row, -np.inf)
+            row[self.allowed] = kept
+        elif self.banned is not None:
+            made = given.copy()
+            row = made[0]
             row[self.banned] = -np.inf
         else:
-            given = scores.numpy()[0]
-            if self.allowed is not None:
-                kept = given[self.allowed]
-                drop_nan(kept, -np.inf)
-                row = np.empty(self.size, given.dtype)
-                fill(row, -np.inf)
-                row[self.allowed] = kept
-            else:
-                assert self.ceiling is not None
-                row = np.fmin(given, self.ceiling)
-                drop_nan(row, -np.inf)
-            found = torch.from_numpy(row)[None]
-        self._end_if_empty(row, -np.inf, 0.0)
-        return found
+            assert self.ceiling is not None
+            made = np.fmin(given, self.ceiling)
+            row = made[0]
+            check_left(row, -np.inf, 0)
+        return torch.from_numpy(made), self._end_if_empty(row, -np.inf, 0.0)
 
-    def _end_if_empty(self, row: NDArray[Any], never: Any, zero: Any) -> None:
+    def _check(self, row: NDArray[Any], kept: NDArray[Any] | None, never: Any, number: int) -> None:
+        """Raise an error if a row of a model is broken, unless `check_left` is going to notice that."""
+        if len(row) * row.strides[0] > WHOLE_BYTES and self.banned is None:
+            if kept is not None:
+                if not is_broken(kept, never):
+                    return
+            elif self.first >= 0 and row.item(self.first) != never:
+                return
+        check_row(row, never, number)
+
+    def _end_if_empty(self, row: NDArray[Any], never: Any, zero: Any) -> bool:
         # Check one id, then a few, then all: a number costs a twentieth of the smallest array.
         maybe_empty = self.first < 0 or (row.item(self.first) == never and (row[self.probe] == never).all())
-        if maybe_empty and (row == never).all():
-            row[self.forced] = zero
+        if not (maybe_empty and (row == never).all()):
+            return False
+        row[self.forced] = zero
+        return not (self.is_end or self.legal()[self.forced].any())
 
     def legal(self) -> NDArray[np.bool_]:
         """Return [V] bool, which ids are allowed."""

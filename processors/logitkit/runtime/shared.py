@@ -114,6 +114,26 @@ class Shared:
             self._bytes -= size_of(self._automata.popitem(last=False)[1])
 
 
+class SharedByPart(Shared):
+    """The cache of a vocabulary without some tokens. Its automata are kept, counted and filed with those of the whole one.
+
+    Args:
+        whole: The cache of the whole vocabulary, with the banks of both, so that their rows share batches.
+        name: The content key of the vocabulary.
+    """
+
+    def __init__(self, whole: Shared, name: str) -> None:
+        super().__init__()
+        self._whole, self._name = whole, name
+        self.bank, self.stack_bank = whole.bank, whole.stack_bank
+
+    def automaton(
+        self, key: Hashable, compile_: Callable[[], TokenAutomaton], limits: Limits = UNBOUNDED
+    ) -> TokenAutomaton:
+        """Return the automaton compiled for a key; see `Shared.automaton`."""
+        return self._whole.automaton((self._name, key), compile_, limits)
+
+
 def size_of(automaton: TokenAutomaton) -> int:
     """Return the size of an automaton in bytes once it has been used."""
     # The first mask adds the order of tokens by class: four bytes per token.
@@ -129,7 +149,9 @@ def shared_by(vocabulary: Vocabulary) -> Shared:
     # The vocabulary itself keeps it as an attribute; an equal vocabulary finds it by content, once.
     found: Shared | None = vocabulary.__dict__.get("_shared")
     if found is None:
+        name = vocabulary.content_key
+        made = Shared() if vocabulary.whole is None else SharedByPart(shared_by(vocabulary.whole), name)
         with _shared_lock:
-            found = _shared.setdefault(vocabulary.content_key, Shared())
+            found = _shared.setdefault(name, made)
         vocabulary.__dict__["_shared"] = found
     return found

@@ -24,6 +24,7 @@ from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.constraint_state import ConstraintState
+from logitkit.runtime.logit_arrays import as_array, check_row
 from logitkit.runtime.row_mask import RowMask
 from logitkit.runtime.width import check_width
 
@@ -33,7 +34,8 @@ __all__ = ["SingleRow", "can_step", "first_row", "row_of"]
 class SingleRow:
     """The state of one row as Python numbers, without a stack.
 
-    `current` is the state of the automaton, which is less than `FIRST_STATE` if the row has ended or is dead.
+    `current` is the state of the automaton, which is less than `FIRST_STATE` if the row has ended or is dead. `cut_off` says
+    whether the last logits had none of the tokens that are allowed, so that the row ended with an incomplete text.
 
     Args:
         bank: The bank that the state refers to.
@@ -41,11 +43,12 @@ class SingleRow:
         left: The number of tokens left to the row; -1 if they are not counted.
     """
 
-    __slots__ = ("_bank", "_generation", "_left", "_mask", "_slot", "current")
+    __slots__ = ("_bank", "_generation", "_left", "_mask", "_slot", "current", "cut_off")
 
     def __init__(self, bank: Bank, at: tuple[int, int, int], left: int) -> None:
         self._bank, self._left = bank, left
         self._slot, self._generation, self.current = at
+        self.cut_off = False
         # Kept while the row stays where it is, as in free text.
         self._mask: RowMask | None = None
 
@@ -94,20 +97,29 @@ class SingleRow:
             zero: The representation of 0 in it.
 
         Raises:
+            BrokenLogits: The logits are broken, and stay so.
             VocabularyError: See `mask`.
         """
         found = self.mask(len(logits))
-        if found is not None:
-            found.apply(logits, never, zero)
+        if found is None:
+            check_row(logits, never, 0)
+        else:
+            self.cut_off = found.apply(logits, never, zero, 0)
 
     def processed(self, logits: Tensor) -> Tensor:
         """Return new logits of the row, [1, W] on the CPU, masked; the given ones stay unchanged.
 
         Raises:
+            BrokenLogits: The logits are broken.
             VocabularyError: See `mask`.
         """
         found = self.mask(logits.shape[1])
-        return logits.clone() if found is None else found.masked(logits)
+        if found is None:
+            array, never, _ = as_array(logits)
+            check_row(array[0], never, 0)
+            return logits.clone()
+        masked, self.cut_off = found.masked(logits)
+        return masked
 
 
 class StackRow(SingleRow):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,12 +16,14 @@ from logitkit.composition.chain import Chain, members
 from logitkit.errors import BatchMismatch, ConfigurationError, StateFileError
 from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
-from logitkit.protocol.portable import Portable
+from logitkit.protocol.portable import Portable, Renewed
 from logitkit.protocol.processor import Processor, batch_size_of, is_processor, name_of
 from logitkit.protocol.state import names_of, problem_of, rebuild, rows_of, to, walk
 from logitkit.saving.state_format import Contents, decode, encode
 
 __all__ = ["load_state", "save_state"]
+
+T = TypeVar("T")
 
 # Only the structure of a state with this vocabulary size is used. It is larger than any model's, so that every id fits.
 COLUMNS = 2**20
@@ -52,8 +55,8 @@ def save_state(path: str | os.PathLike[str], state: Any, processor: Processor[An
         >>> state = penalty.init_state(lk.Context.of([[1, 2]], vocabulary_size=4))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     lk.save_state(f"{folder}/state.safetensors", state, penalty)
-        ...     lk.load_state(f"{folder}/state.safetensors", penalty).history.length.tolist()
-        [2]
+        ...     lk.load_state(f"{folder}/state.safetensors", penalty).occurred.ids[:, :2].tolist()
+        [[1, 2]]
     """
     if is_processor(state) and not is_processor(processor):
         raise ConfigurationError(
@@ -161,6 +164,7 @@ def _bound(contents: Contents, like: Any, processor: Processor[Any], device: tor
     kind, wanted = kind_of(processor), describe(like)
     if contents.kind != kind:
         raise StateFileError(f"it holds a state of {contents.kind}, not of {kind}; give the processor that wrote it")
+    contents = _renewed(contents, like)
     tensors = {path: _described(tensor) for path, tensor in contents.tensors.items()}
     leaves = {path: text for path, text in wanted.items() if not text.endswith(")")}
     problem = difference(contents.structure, wanted) or difference(tensors, leaves)
@@ -170,6 +174,27 @@ def _bound(contents: Contents, like: Any, processor: Processor[Any], device: tor
     if rows != contents.rows:
         raise StateFileError(f"its tensors have {rows} rows, but it says that there are {contents.rows}")
     return _put_together(like, processor, ROOT, contents, device)
+
+
+def _renewed(contents: Contents, like: Any) -> Contents:
+    """Return the contents of a file with the present structure, if an earlier version wrote it."""
+    for path, part in walk(like, ROOT):
+        if not isinstance(part, Renewed) or contents.structure.get(path) in (None, _described(part)):
+            continue
+        _row_count(tuple(contents.tensors.values()))
+        inside = f"{path}."
+        older = {name.removeprefix(inside): t for name, t in contents.tensors.items() if name.startswith(inside)}
+        now = list(walk(part.renewed(older), path))
+        structure, tensors = _without(contents.structure, inside), _without(contents.tensors, inside)
+        structure |= {name: _described(value) for name, value in now}
+        tensors |= {name: value for name, value in now if isinstance(value, Tensor)}
+        contents = replace(contents, structure=structure, tensors=tensors)
+    return contents
+
+
+def _without(by_path: dict[str, T], inside: str) -> dict[str, T]:
+    """Return what is not in a part of a state, given the beginning of the paths there."""
+    return {name: value for name, value in by_path.items() if not f"{name}.".startswith(inside)}
 
 
 def _put_together(like: Any, processor: Processor[Any], path: str, contents: Contents, device: torch.device) -> Any:

@@ -58,15 +58,26 @@ def joined(left: S, right: SequenceRows) -> S:
     return put_together(left, pieces, Weights(*sums))
 
 
-def appended(state: S, text: str) -> S:
+def appended(state: S, texts: str | Sequence[str]) -> S:
     """Return the state with a text appended to every row. The whole row then counts as prompt: its weights are 0.
 
+    Args:
+        state: The state.
+        texts: One text for all rows, or one for each prompt.
+
     Raises:
+        BatchMismatch: There are more texts than prompts, or fewer.
         ConfigurationError: The tokenizer has no tokens that add exactly this text.
     """
+    of_prompts = [texts] * state.batch_size if isinstance(texts, str) else texts
+    if len(of_prompts) != state.batch_size:
+        raise BatchMismatch(
+            f"{len(of_prompts)} texts are added to a state of {state.batch_size} prompts; give one text for each, or one text"
+        )
     tokenizer = TextTokenizer(state.tokenizer)
     pieces = []
     for row, ids in enumerate(state.rows):
+        text = of_prompts[row // state.num_samples]
         kept, missing = whole_characters(ids, tokenizer) if text else (ids, "")
         pieces.append(RowPiece(row, len(kept), _appended(kept, missing + text, tokenizer)))
     nothing_written = torch.zeros_like(state.weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -116,7 +117,15 @@ class SequenceState(SequenceRows):
     def __add__(self, other: object) -> SequenceState:
         if isinstance(other, SequenceState):
             return joined(self, other)
+        if isinstance(other, list | tuple) and all(isinstance(text, str) for text in other):
+            return appended(self, other)
         return appended(self, other) if isinstance(other, str) else NotImplemented
+
+    def __radd__(self, other: object) -> NoReturn:
+        raise ArgumentTypeError(
+            f"{reprlib.repr(other)} was put before a state, whose cache begins with its own first token; make a state of both: "
+            "generator(text) + state keeps the cache of the text, and generator(text + str(state)) starts again"
+        )
 
     def __copy__(self) -> SequenceState:
         return replace(self)

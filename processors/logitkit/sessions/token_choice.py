@@ -16,13 +16,13 @@ def drawn_tokens(logits: Tensor, seed: int, streams: Tensor, positions: Tensor) 
     The result depends only on seed, stream and position: a generation in two parts samples the same tokens as in one.
 
     Args:
-        logits: [R, V], with at least one finite value per row.
+        logits: [R, V], with at least one finite value per row, and without NaN and +inf; the ids of other rows mean nothing.
         seed: The seed, a non-negative integer.
         streams: [R] int64; rows with the same stream sample the same numbers.
         positions: [R] int64, the number of tokens before the sampled one.
 
     Returns:
-        [R] int64.
+        [R] int64, from 0 to V - 1.
 
     Example:
         >>> rows = torch.arange(4)
@@ -35,7 +35,8 @@ def drawn_tokens(logits: Tensor, seed: int, streams: Tensor, positions: Tensor) 
     total = sums[:, -1:].contiguous()
     places = torch.searchsorted(sums, numbers * total, right=True)
     likely = torch.searchsorted(sums, total)
-    return torch.minimum(places, likely)[:, 0]
+    # The sums of broken logits are NaN, so their place is after the last column.
+    return torch.minimum(places, likely)[:, 0].clamp(max=logits.shape[1] - 1)
 
 
 def best_continuations(weights: Tensor, scores: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -97,5 +97,6 @@ class StopBank(Bank):
 
 
 def stop_bank(vocabulary: Vocabulary) -> StopBank:
-    """Return the bank of this vocabulary, which equal vocabularies share."""
+    """Return the bank of this vocabulary, which equal vocabularies share, and those without some of its tokens."""
+    vocabulary = vocabulary.whole or vocabulary
     return shared_by(vocabulary).once(StopBank, lambda: StopBank(vocabulary))

@@ -9,7 +9,7 @@ from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.bank_tables import BankTables
-from logitkit.runtime.row_mask import as_array
+from logitkit.runtime.logit_arrays import as_array
 from logitkit.stopping.stop_automaton import FIRED
 from logitkit.stopping.stop_bank import StopBank
 

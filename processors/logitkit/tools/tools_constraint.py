@@ -10,6 +10,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.json_schema.document import load
 from logitkit.languages.constraint import AmbiguousBracket
 from logitkit.languages.described import DescribedByLanguage
+from logitkit.languages.free_text import TooFewTokens
 from logitkit.languages.language import LANGUAGE_LIMITS, Language
 from logitkit.languages.schemas import JsonValue
 from logitkit.limits import Limits, check_limits
@@ -186,6 +187,14 @@ class ToolsConstraint(DescribedByLanguage):
         object.__setattr__(self, "language", chosen.language())
         try:
             self._compile_language()
+        except TooFewTokens as error:
+            if (error.marker, error.most) != (chosen.form.reasoning_end, chosen.reasoning):
+                raise
+            raise ConfigurationError(
+                f"reasoning is {error.most}, but its end {error.marker!r} in the format {chosen.form.name!r} takes at least "
+                f"{error.needed + 1} tokens, of which all but the last count; give True or at least {error.needed}, or, if the "
+                "model has a token for the end, a vocabulary with this special token"
+            ) from None
         except AmbiguousBracket:
             if self.answer is None or chosen.form.trigger is not None:
                 raise

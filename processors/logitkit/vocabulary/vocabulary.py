@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import NoReturn, SupportsIndex
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
 
 from logitkit.errors import VocabularyError
 from logitkit.parameters.integers import as_integer
@@ -49,13 +53,16 @@ class Vocabulary:
         (4, (3,), b'aba', 3)
     """
 
-    __slots__ = ("__dict__", "__weakref__", "eos_ids", "pad_id", "size", "special", "tokens")
+    __slots__ = ("__dict__", "__weakref__", "eos_ids", "left_out", "pad_id", "size", "special", "tokens", "whole")
 
     tokens: tuple[bytes | None, ...]
     eos_ids: tuple[int, ...]
     size: int
     pad_id: int | None
     special: Mapping[str, int]
+    # The vocabulary from which `without` made this one, and the ids that it left out.
+    whole: Vocabulary | None
+    left_out: frozenset[int]
 
     def __init__(
         self,
@@ -90,10 +97,60 @@ class Vocabulary:
         put("size", columns)
         put("pad_id", pad)
         put("special", MappingProxyType(_checked_names(special, self.tokens)))
+        put("whole", None)
+        put("left_out", frozenset())
         if not any(self.tokens):
             raise VocabularyError(
                 "no token has text: every entry is None; give the bytes that each token adds to the text"
             )
+
+    def without(self, ids: Iterable[SupportsIndex]) -> Vocabulary:
+        """Return the vocabulary without some tokens: its constraints never use them, and no text needs one to be completed.
+
+        Rows of these constraints share batches with those of the whole vocabulary. The ids that end a sequence are kept.
+
+        Args:
+            ids: The token ids to leave out.
+
+        Raises:
+            VocabularyError: An id is not one of the vocabulary, or no token with text is left.
+
+        Example:
+            >>> import logitkit as lk
+            >>> vocabulary = lk.Vocabulary([b"a", b"b", b"ab", None], eos_ids=[3])
+            >>> regex = lk.Regex("(a|b|ab)b", vocabulary.without([1]))
+            >>> regex.allowed_tokens(regex.init_state(lk.Context.of([[]], vocabulary_size=4)))
+            tensor([[False, False,  True, False]])
+        """
+        given = {_checked_id("ids", i, self.size) for i in ids}
+        left_out = given.difference(self.eos_ids)
+        if left_out <= self.left_out:
+            return self
+        if self.whole is not None:
+            return self.whole.without(left_out | self.left_out)
+        found = self._parts.get(frozenset(left_out))
+        return self._part(frozenset(left_out)) if found is None else found
+
+    @cached_property
+    def _parts(self) -> WeakValueDictionary[frozenset[int], Vocabulary]:
+        """The vocabularies without some of its tokens that are in use."""
+        return WeakValueDictionary()
+
+    def _part(self, left_out: frozenset[int]) -> Vocabulary:
+        made = Vocabulary.__new__(Vocabulary)
+        put = super(Vocabulary, made).__setattr__
+        tokens = list(self.tokens)
+        for i in left_out:
+            tokens[i] = None
+        put("tokens", tuple(tokens))
+        for name in ("eos_ids", "size", "pad_id"):
+            put(name, getattr(self, name))
+        put("special", MappingProxyType({name: i for name, i in self.special.items() if i not in left_out}))
+        put("whole", self)
+        put("left_out", left_out)
+        if not any(tokens):
+            raise VocabularyError("no token with text is left; leave out fewer tokens")
+        return self._parts.setdefault(left_out, made)
 
     @cached_property
     def joined(self) -> JoinedTokens:
@@ -102,7 +159,12 @@ class Vocabulary:
 
     @cached_property
     def content_key(self) -> str:
-        """SHA-256 of the content, as 64 hexadecimal digits: vocabularies with equal content have equal keys."""
+        """SHA-256 of the content, as 64 hexadecimal digits: vocabularies with equal content have equal keys.
+
+        That of a vocabulary without some tokens names the whole one.
+        """
+        if self.whole is not None:
+            return hashlib.sha256(f"{self.whole.content_key} without {sorted(self.left_out)}".encode()).hexdigest()
         digest = hashlib.sha256(repr((self.eos_ids, self.pad_id, self.size)).encode())
         # Lengths first, so that different vocabularies never produce the same bytes.
         lengths = self.joined.length_of_id
@@ -124,6 +186,13 @@ class Vocabulary:
     def trie(self) -> Trie:
         """All prefixes of all tokens; built on first use."""
         return Trie.of(self.joined)
+
+    @property
+    def without_text(self) -> NDArray[np.bool_]:
+        """[V] bool, which ids have no text; those that were left out have none either, but no constraint may use them."""
+        found: NDArray[np.bool_] = self.trie.node_of_id == 0
+        found[[*self.left_out]] = False
+        return found
 
     @cached_property
     def reversed_trie(self) -> Trie:
@@ -180,7 +249,9 @@ class Vocabulary:
         text = sum(t is not None for t in self.tokens)
         return f"Vocabulary({text} tokens with text of {self.size}, eos_ids={list(self.eos_ids)}, pad_id={self.pad_id})"
 
-    def __reduce__(self) -> tuple[type[Vocabulary], tuple[object, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., Vocabulary], tuple[object, ...]]:
+        if self.whole is not None:
+            return Vocabulary.without, (self.whole, self.left_out)
         return Vocabulary, (self.tokens, self.eos_ids, self.size, self.pad_id, dict(self.special))
 
 

@@ -5,7 +5,9 @@ assertions, static_guards, atomic    anchors, one-character conditions and atomi
 subset, alternating, product         deterministic automata: without lookarounds, with them, and of two at once
 runs                                 positions of `x{1,256}`, of which one stands for all
 minimise, refinement, components     fewest states, as a whole and on one cycle; cycles
-lengths                              how long texts are
+first_match                          the texts that a backtracking search finds
+lengths, widths                      how long texts are: of an automaton, and of a tree
 counted                              repetition copied instead of rebuilt
+code_units                           from UTF-16 code units to characters
 alphabet, symbol_blocks              classes of code points that a pattern does not distinguish; overlapping sets of these
 """

@@ -41,13 +41,16 @@ class Alphabet:
                 changes[first] = changes.get(first, 0) ^ 1 << bit
                 changes[last + 1] = changes.get(last + 1, 0) ^ 1 << bit
         changes.pop(MAX_CODE_POINT + 1, None)
-        bounds = sorted(changes)
         number = {0: 0}
+        bounds: list[int] = []
         symbols: list[int] = []
         inside = 0
-        for bound in bounds:
+        for bound in sorted(changes):
             inside ^= changes[bound]
-            symbols.append(number.setdefault(0 if bound == SURROGATES[0] else inside, len(number)))
+            # All surrogates are one run, whichever sets begin or end among them.
+            if not SURROGATES[0] < bound <= SURROGATES[1]:
+                bounds.append(bound)
+                symbols.append(number.setdefault(0 if bound == SURROGATES[0] else inside, len(number)))
         masks = [0] * len(distinct)
         for holding, symbol in number.items():
             left = holding

@@ -100,7 +100,9 @@ class _Rewriter:
                     return self.loop(node, kind == "lazy", rest)
                 return self.optional(node, maximum, kind == "lazy", rest)
             case _:
-                raise AssertionError(f"{type(head).__name__} has a fixed width")
+                raise self.refused(
+                    "an atomic group has a part in it whose options have no order, such as one with & or ~"
+                )
 
     def loop(self, node: Node, lazy: bool, rest: list[Node]) -> Node:
         """Return the first match of `node` repeated without bound, then `rest`."""

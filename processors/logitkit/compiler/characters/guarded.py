@@ -14,7 +14,7 @@ from logitkit.budget import took
 from logitkit.compiler.characters.factoring import factor
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
-from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Look, Node, Repeat
+from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Look, Machine, Node, Repeat
 
 Guard: TypeAlias = frozenset[int]
 FREE: Guard = frozenset()
@@ -124,8 +124,22 @@ class _Builder:
                 return self.repeat(node, minimum, maximum)
             case Look():
                 return Part((frozenset([self.condition(tree)]),), (), ())
+            case Machine():
+                return self.machine(tree)
             case _:
                 raise AssertionError(f"{type(tree).__name__} has been written out before")
+
+    def machine(self, machine: Machine) -> Part:
+        """Make each move of an automaton a position."""
+        reading = [[(self.position(charset), FREE) for charset, _ in row] for row in machine.moves]
+        last: list[tuple[int, Guard]] = []
+        for positions, row in zip(reading, machine.moves, strict=True):
+            for (position, _), (_, target) in zip(positions, row, strict=True):
+                self.charge(len(reading[target]))
+                self.made.follow[position].extend(reading[target])
+                if machine.accepting[target]:
+                    last.append((position, FREE))
+        return Part((FREE,) if machine.accepting[0] else (), tuple(reading[0]), tuple(last))
 
     def condition(self, look: Look) -> int:
         # Lookarounds of one body share an automaton, and equal ones a number.

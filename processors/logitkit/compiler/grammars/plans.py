@@ -107,6 +107,7 @@ class Plans:
                     found.add((state, stack, conditions))
             todo += [configuration for configuration in fresh if configuration not in seen]
             seen.update(fresh)
+        self.limits.spend(STEPS * len(seen))
         return frozenset(found)
 
     def plan(self, node: Iterable[Configuration]) -> Plan:

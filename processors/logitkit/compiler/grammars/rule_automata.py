@@ -10,6 +10,7 @@ By hand: `a ::= b a "x" | "y"` with `b ::= "" | "z"` becomes `a ::= b? a "x" | "
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.components import reached
@@ -22,12 +23,19 @@ from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import GrammarError
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
-from logitkit.patterns.syntax import Alternate, Call, Characters, Look, Node
+from logitkit.patterns.syntax import Alternate, Call, Characters, Look, Machine, Node
 
 __all__ = ["RuleAutomata", "rule_automata", "rule_positions"]
 
 # A condition on the next character: this plus its number.
 LOOKS = CALLS + 2**23
+
+# The state after a text that must not come next.
+FORBIDDEN = -1
+
+# What must not come next: for each state, sets of characters or their masks, and the state that they lead to.
+Texts: TypeAlias = tuple[tuple[tuple[CharSet, int], ...], ...]
+Condition: TypeAlias = list[list[tuple[int, int]]]
 
 # What the smallest rule costs, in steps.
 RULE_STEPS = 500
@@ -41,7 +49,8 @@ class RuleAutomata:
         alphabet: The characters that all of them tell apart.
         special: What each symbol after those of the alphabet stands for: `CALLS` plus a rule, `LETTERS` plus a special token,
             or `LOOKS` plus a condition.
-        looks: For each condition, the characters that must not come next, as a mask of the alphabet.
+        looks: For each condition, the automaton of the texts that must not come next: for each state, the characters as a mask
+            of the alphabet, and the state that they lead to, or `FORBIDDEN`.
         automata: The automaton of the texts of each rule that are not empty.
         start: The rule of the whole text.
         nullable: Whether the whole text may be empty.
@@ -49,7 +58,7 @@ class RuleAutomata:
 
     alphabet: Alphabet
     special: list[int]
-    looks: list[int]
+    looks: list[Condition]
     automata: dict[int, SymbolDfa]
     start: int
     nullable: bool
@@ -78,7 +87,7 @@ class RuleAutomata:
 class _Builder(PositionBuilder):
     """Positions of a rule: calls that may be empty can be left out, and conditions are symbols; see `rule_positions`."""
 
-    def __init__(self, limits: Limits, nullable: set[int], looks: dict[CharSet, int]) -> None:
+    def __init__(self, limits: Limits, nullable: set[int], looks: dict[Texts, int]) -> None:
         super().__init__(limits)
         self.nullable, self.looks = nullable, looks
 
@@ -87,8 +96,8 @@ class _Builder(PositionBuilder):
         match tree:
             case Call(definition):
                 return super().part(tree)._replace(nullable=definition in self.nullable)
-            case Look(Characters(charset)):
-                number = self.looks.setdefault(charset, len(self.looks))
+            case Look(node):
+                number = self.looks.setdefault(_texts(node), len(self.looks))
                 return super().part(Characters(CharSet.single(LOOKS + number)))
             case Characters(charset):
                 return super().part(_one_symbol_each(charset))
@@ -97,6 +106,16 @@ class _Builder(PositionBuilder):
 
     def repeat(self, node: Node, minimum: int, maximum: int | None) -> Part:
         return super().repeat(_one_symbol_each(node.charset) if type(node) is Characters else node, minimum, maximum)
+
+
+def _texts(node: Node) -> Texts:
+    """Return what a condition forbids."""
+    if isinstance(node, Characters):
+        return (((node.charset, FORBIDDEN),),)
+    assert isinstance(node, Machine)
+    after = [FORBIDDEN if accepts else state for state, accepts in enumerate(node.accepting)]
+    rows = zip(node.moves, node.accepting, strict=True)
+    return tuple([() if accepts else tuple([(c, after[t]) for c, t in row]) for row, accepts in rows])
 
 
 def _one_symbol_each(charset: CharSet) -> Node:
@@ -122,12 +141,12 @@ def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:
     nullable = nullable_rules(rules, limits)
     used = reached(rules.start, called.__getitem__)
     limits.spend(RULE_STEPS * len(used))
-    looks: dict[CharSet, int] = {}
+    looks: dict[Texts, int] = {}
     positions = {rule: rule_positions(rules.bodies[rule], nullable, looks, limits) for rule in used}
     charsets = dict.fromkeys(charset for found in positions.values() for charset in found.charsets)
     plain = [charset for charset in charsets if not charset or charset.ranges[-1][1] < CALLS]
     special = [charset for charset in charsets if charset and charset.ranges[-1][1] >= CALLS]
-    pairs = [*plain, *looks]
+    pairs = [*dict.fromkeys([*plain, *(charset for texts in looks for row in texts for charset, _ in row)])]
     limits.check_work(len(pairs) * sum(len(charset.ranges) for charset in pairs) // 8)
     alphabet = Alphabet.of(pairs)
     masks = {charset: alphabet.members[charset] for charset in plain}
@@ -140,7 +159,7 @@ def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:
     found = RuleAutomata(
         alphabet,
         [charset.ranges[0][0] for charset in special],
-        [alphabet.members[charset] for charset in looks],
+        [[[(alphabet.members[charset], target) for charset, target in row] for row in texts] for texts in looks],
         automata,
         rules.start,
         rules.start in nullable,
@@ -184,13 +203,13 @@ def _drop_unproductive(rules: RuleAutomata, limits: Limits) -> None:
             automata[rule] = left
 
 
-def rule_positions(body: Node, nullable: set[int], looks: dict[CharSet, int], limits: Limits) -> Positions:
+def rule_positions(body: Node, nullable: set[int], looks: dict[Texts, int], limits: Limits) -> Positions:
     """Build the position automaton of a rule, without its empty text.
 
     Args:
         body: The tree of the rule.
         nullable: The rules that have the empty text: a call of one may also be left out.
-        looks: The numbers of the conditions, by the characters that must not come next; new ones are added.
+        looks: The numbers of the conditions, by the texts that must not come next; new ones are added.
         limits: Bounds on the positions.
     """
     return replace(positions_of(body, limits, _Builder(limits, nullable, looks)), nullable=False)

@@ -56,7 +56,7 @@ def check_trees(rules: Rules, limits: Limits) -> list[list[int]]:
                     if not 0 <= definition < count:
                         raise GrammarError(f"rule {rule} calls rule {definition}, but the grammar has {count} rules")
                     calls[definition] = None
-                case Look(Characters(), False, True) | Empty() | Machine():
+                case Look(Characters() | Machine(), False, True) | Empty() | Machine():
                     pass
                 case Concat() | Alternate() | Repeat() | Graph():
                     todo.extend([(node, depth + 1) for node in inside(tree)])

@@ -52,6 +52,9 @@ BOTTOM = 0
 # step is.
 MASK_STEPS, CONTEXTS_A_STEP, CONTEXTS_KEPT = 3, 20_000, 400
 
+# What it costs to look at the symbols of a node again behind one context.
+POP_STEPS = 8
+
 
 class SetNodes:
     """The nodes that are reached, and what each symbol does there.
@@ -128,6 +131,11 @@ class SetNodes:
             self.next_contexts.append({})
         return found
 
+    @property
+    def mask_steps(self) -> int:
+        """What it costs to join two masks of contexts."""
+        return MASK_STEPS * (1 + len(self.below) // CONTEXTS_A_STEP)
+
     def refusal(self, why: str) -> PatternTooLarge:
         """Return the error of a grammar that does not become deterministic."""
         return PatternTooLarge(
@@ -158,6 +166,7 @@ class SetNodes:
         """Add contexts that may lie below another one."""
         if contexts & ~self.below[context]:
             self.below[context] |= contexts
+            spend(self.mask_steps * len(self.popped_to[context]))
             for node in self.popped_to[context]:
                 self.add_tops(node, contexts)
 
@@ -173,7 +182,7 @@ class SetNodes:
         spend(STEPS)
         if tops:
             following = len(self.next_nodes[node]) + len(self.next_contexts[node])
-            spend(MASK_STEPS * following * (1 + len(self.below) // CONTEXTS_A_STEP))
+            spend(self.mask_steps * following)
             for after in self.next_nodes[node]:
                 self.add_tops(after, tops)
             for context in self.next_contexts[node]:
@@ -184,33 +193,32 @@ class SetNodes:
         pops, _, reads = plan
         if new & pops:
             self.rows[node].append((new & pops, POP))
-            for context in bits(known_tops):
-                self.pop(node, context, new & pops)
+            self.pop_all(node, known_tops, new & pops)
         if self.asked_done[node] & pops:
-            for context in bits(tops):
-                self.pop(node, context, self.asked_done[node] & pops)
+            self.pop_all(node, tops, self.asked_done[node] & pops)
         for mask, configurations in reads:
             symbols = mask & new if self.split else mask & new & ~pops
             if symbols:
                 self.rows[node] += [(symbols, does) for does in self.read(node, configurations)]
 
-    def pop(self, node: int, context: int, symbols: int) -> None:
-        """Let symbols be looked at again behind the frame of a context."""
-        if context == BOTTOM:
-            return
-        key = node, self.context_frame[context]
-        behind = self.behind.get(key)
-        if behind is None:
-            behind = self.behind[key] = self.node(self.after_pop(node, self.frames[key[1]]))
-        self.ask(behind, symbols)
-        self.popped_to[context][behind] = None
-        self.add_tops(behind, self.below[context])
+    def pop_all(self, node: int, contexts: int, symbols: int) -> None:
+        """Let symbols be looked at again behind the frames of some contexts."""
+        spend((POP_STEPS + self.mask_steps) * contexts.bit_count())
+        for context in bits(contexts & ~(1 << BOTTOM)):
+            key = node, self.context_frame[context]
+            behind = self.behind.get(key)
+            if behind is None:
+                behind = self.behind[key] = self.node(self.after_pop(node, self.frames[key[1]]))
+            self.ask(behind, symbols)
+            self.popped_to[context][behind] = None
+            self.add_tops(behind, self.below[context])
 
     def after_pop(self, node: int, frame: Frame) -> frozenset[Configuration]:
         """Give the configurations of a node a frame back."""
         plan = self.plans[node]
         assert plan is not None
         if self.split:
+            spend(len(frame) * len(plan.ending))
             return frozenset([(below[-1], below[:-1], c) for below in frame for c in plan.ending])
         return self.planner.after_pop(self.nodes[node], frame, plan.pops)
 
@@ -263,6 +271,7 @@ class SetNodes:
         if (FINISHED, (), NO_CONDITIONS) in configurations:
             return (FINISHED,)
         found = self.planner.possible(configurations)
+        spend(len(found) * (1 + min([len(stack) for _, stack, _ in found])))
         if not self.split:
             return (self.pushing(*shared_frames(found)),)
         by_stack: dict[tuple[int, ...], set[Configuration]] = {}

@@ -3,8 +3,8 @@
 A configuration is a state and a stack of the states where calls go on. Without reading, it may call (push), return (pop) where
 its rule may end, or take on a condition on the next character. A call behind which nothing follows pushes nothing.
 
-Conditions: the forbidden next characters are an automaton of their own, in which a byte that begins only allowed characters leads
-to `free`. A configuration carries the set of states of such automata that have not come to `free`.
+Conditions: the texts that must not come next are an automaton of their own, in which a byte after which none of them is
+possible leads to `free`. A configuration carries the set of states of such automata that have not come to `free`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.characters.positions import CALLS
 from logitkit.compiler.characters.subset import SymbolDfa
-from logitkit.compiler.grammars.rule_automata import LOOKS, RuleAutomata
+from logitkit.compiler.grammars.rule_automata import FORBIDDEN, LOOKS, Condition, RuleAutomata
 from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.limits import Limits
 
@@ -99,10 +99,11 @@ def stack_machine(rules: RuleAutomata, heads: dict[int, SymbolDfa], letters: int
             special.append(others)
             final.append(dfa.accepting[state])
             rule.append(number)
-    every = (1 << rules.alphabet.size) - 2
-    conditions = len(moves)
-    free = conditions + len(rules.looks)
-    moves += [{free: every & ~forbidden} if every & ~forbidden else {} for forbidden in rules.looks]
+    conditions: list[int] = []
+    free = len(moves) + sum(map(len, rules.looks))
+    for look in rules.looks:
+        conditions.append(len(moves))
+        moves += _condition(look, len(moves), free, (1 << rules.alphabet.size) - 2)
     moves.append({})
     limits.check_states(len(moves))
     written = to_bytes(SymbolDfa(moves, [False] * len(moves)), rules.alphabet, limits)
@@ -122,7 +123,7 @@ def stack_machine(rules: RuleAutomata, heads: dict[int, SymbolDfa], letters: int
         state = at + FIRST_STATE
         for symbol, t in found:
             if symbol >= LOOKS:
-                looks[state] = [*looks[state], (conditions + symbol - LOOKS + FIRST_STATE, t)]
+                looks[state] = [*looks[state], (conditions[symbol - LOOKS] + FIRST_STATE, t)]
             elif symbol >= LETTERS:
                 moves[state][t] = moves[state].get(t, 0) | 1 << classes + symbol - LETTERS
             else:
@@ -132,6 +133,19 @@ def stack_machine(rules: RuleAutomata, heads: dict[int, SymbolDfa], letters: int
     return StackMachine(
         step, written.byte_class, moves, calls, looks, ends, rule_of, classes + letters + 1, free, FIRST_STATE
     )
+
+
+def _condition(look: Condition, first: int, free: int, every: int) -> list[dict[int, int]]:
+    """Return the moves of a condition: after other characters than those of the texts that must not come next, it is met."""
+    found: list[dict[int, int]] = []
+    for row in look:
+        left, moves = every, dict[int, int]()
+        for mask, target in row:
+            left &= ~mask
+            if target != FORBIDDEN:
+                moves[first + target] = moves.get(first + target, 0) | mask
+        found.append(moves | ({free: left} if left else {}))
+    return found
 
 
 def _whole_text(rules: RuleAutomata, heads: dict[int, SymbolDfa], is_called: bool) -> SymbolDfa:

@@ -10,9 +10,10 @@ layers, whole_tokens                       texts of a limited number of tokens; 
 counted_state, counted_links, nesting      counts of characters beside states; tables of what tokens do to the stack
 leaf_tokens, leaf_stores, leaf_partition   what tokens do in a leaf, and in several leaves; text_remainders after free text
 trie_walk, walked_prefixes, walked_stacks  where tokens lead; rests of tokens behind what they end
-linked_leaf, linked_classes, signatures    an automaton put together from copies of leaves
+linked_leaf, linked_classes                an automaton put together from copies of leaves
+distinct_sets                              which sets are equal, found by digests and compared
 dead_ends, closing_cost, short_fallbacks   prune states that cannot end, count the tokens to an end, shorten fallback chains
-grammar_closing                            the most tokens that a grammar needs to the end
+flat_closing, grammar_closing              the tokens that a finite automaton needs to the end; at most, that a grammar needs
 intersection, token_concatenation, joint_classes    of two token automata
 before_marker, remainder_walk, pushdown_concatenation    a marker with any text before it, put before a token automaton
 repeated_record, repetition                of a record that is repeated many times, from that of a few copies

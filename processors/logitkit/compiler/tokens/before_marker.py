@@ -199,7 +199,7 @@ def _before_text(whole: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> Befo
     free = np.flatnonzero(free_states(whole)[kept])
     if len(free):
         # One more class: all ids without text.
-        class_of[trie.node_of_id == 0] = len(table)
+        class_of[vocabulary.without_text] = len(table)
         bounds = np.array([0, len(free)])
         table = Behaviours.joined([table, Behaviours(np.zeros(1, np.int64), bounds, free, free)])
     letters = {t: number[leads[kept]] for t, leads in whole.letters.items()}

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Behaviours
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.letters import with_letters, without_ends
-from logitkit.compiler.tokens.dead_ends import may_have_dead_ends, without_dead_ends
+from logitkit.compiler.tokens.dead_ends import NothingSpelled, may_have_dead_ends, without_dead_ends
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton, complete_with
 from logitkit.compiler.tokens.token_classes import token_classes
 from logitkit.compiler.tokens.token_table import STAY
@@ -40,7 +40,7 @@ def token_automaton(
     class_of, behaviours = classes.class_of, classes.behaviours
     if dfa.free is not None:
         # One more class: all ids without text (EOS ids get theirs later).
-        class_of = np.where(vocabulary.trie.node_of_id == 0, np.int32(len(behaviours)), class_of)
+        class_of = np.where(vocabulary.without_text, np.int32(len(behaviours)), class_of)
         behaviours = Behaviours.joined([behaviours, staying(dfa.free)])
     letters, ends = without_ends(dfa.letters, dfa.accepting, dfa.free, vocabulary.eos_ids)
     behaviours, letters = with_wholes(class_of, behaviours, letters, vocabulary, limits)
@@ -51,7 +51,7 @@ def token_automaton(
         complete = complete_with(dfa.accepting, ends, vocabulary.eos_ids)
         behaviours, alive = without_dead_ends(behaviours, complete, fallback)
         if not alive[dfa.start]:
-            raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
+            raise NothingSpelled(f"the tokens of the vocabulary spell no text that {name} matches")
     return TokenAutomaton.of(
         class_of,
         behaviours,

@@ -11,11 +11,16 @@ from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.token_table import STAY
 from logitkit.compiler.tokens.whole_tokens import whole_tokens
+from logitkit.errors import ConfigurationError
 from logitkit.vocabulary.ranges import expand
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 # In place of an exception: there is none, or it is not known.
 NONE, UNKNOWN = -1, -2
+
+
+class NothingSpelled(ConfigurationError):
+    """The tokens of the vocabulary spell no text of a language."""
 
 
 def may_have_dead_ends(dfa: ByteDfa | NestedDfa, vocabulary: Vocabulary) -> bool:

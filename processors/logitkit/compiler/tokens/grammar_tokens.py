@@ -91,7 +91,7 @@ def grammar_automaton(
     letters = dict(sorted(zip(dfa.letters, range(first, first + len(dfa.letters)), strict=True)))
     whole = letters.pop(WHOLE, None)
     for letter, number in letters.items():
-        class_of[vocabulary.trie.node_of_id == 0 if letter == OTHERS else letter] = number
+        class_of[vocabulary.without_text if letter == OTHERS else letter] = number
     behaviours = Behaviours.joined([classes.behaviours, store.table.take(numbers)])
     if whole is not None:
         behaviours = _with_wholes(behaviours, whole, np.unique(class_of[whole_tokens(letters, vocabulary)]), limits)

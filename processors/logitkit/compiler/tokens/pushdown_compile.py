@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from logitkit.budget import one_budget, took
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints
-from logitkit.compiler.bytes.byte_dfa import FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.behaviours import Behaviours
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.letters import with_letters, without_ends
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.closing_cost import UNREACHABLE, closing_costs
 from logitkit.compiler.tokens.compile import token_automaton
-from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
+from logitkit.compiler.tokens.dead_ends import NothingSpelled, may_have_dead_ends
+from logitkit.compiler.tokens.flat_closing import counting_tokens
 from logitkit.compiler.tokens.layers import in_layers
 from logitkit.compiler.tokens.linked_classes import linked_classes
 from logitkit.compiler.tokens.nesting import FLAT, Nesting
@@ -85,7 +86,7 @@ def pushdown_automaton(
     class_of, behaviours = classes.class_of, classes.behaviours
     if dfa.free is not None:
         # One more class: all ids without text.
-        class_of = np.where(vocabulary.trie.node_of_id == 0, np.int32(len(behaviours)), class_of)
+        class_of = np.where(vocabulary.without_text, np.int32(len(behaviours)), class_of)
         free = np.flatnonzero(dfa.free)
         behaviours = Behaviours.joined(
             [behaviours, Behaviours(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
@@ -107,7 +108,7 @@ def pushdown_automaton(
                 "what may follow, as in an array that 'contains' an object; leave out 'closing'"
             )
         if cost[dfa.start] == UNREACHABLE:
-            raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
+            raise NothingSpelled(f"the tokens of the vocabulary spell no text that {name} matches")
         table = table.without(cost == UNREACHABLE)
     strings = 0 if dfa.copies is None else int(np.count_nonzero(dfa.copies.strings))
     depth = max_depth if strings + dfa.blocks < dfa.frames else 0
@@ -144,22 +145,4 @@ def pushdown_automaton(
 def _finite(dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, closing: bool) -> TokenAutomaton:
     plain = ByteDfa(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, letters=dfa.letters)
     made = token_automaton(plain, vocabulary, limits, name)
-    if not closing:
-        return made
-    source, target = _moves(made)
-    nothing = OutcomeTable.none(Behaviours(*(np.zeros(n, np.int64) for n in (0, 1, 0, 0))))
-    cost = closing_costs(replace(dfa, accepting=made.accepting), source, target, nothing, limits)
-    return replace(made, nesting=Nesting.counting_tokens(cost))
-
-
-def _moves(made: TokenAutomaton) -> tuple[Ints, Ints]:
-    """Return which states some token leads from, and to which."""
-    source = np.repeat(np.arange(made.states), np.diff(made.row_start))
-    sources, targets = [source], [made.row_target.astype(np.int64)]
-    instead = made.default[made.row_class]
-    for default in np.unique(made.default[made.default >= FIRST_STATE]).tolist():
-        # From a state that does not list all classes of a default, one of them leads there.
-        listed = np.bincount(source[instead == default], minlength=made.states)
-        sources.append(np.flatnonzero(listed < np.count_nonzero(made.default == default)))
-        targets.append(np.full(len(sources[-1]), default))
-    return np.concatenate(sources), np.concatenate(targets)
+    return counting_tokens(made, limits) if closing else made

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from logitkit.grammars.checks import calls_of
-from logitkit.grammars.dialects import MACROS
+from logitkit.grammars.dialects import macros
 from logitkit.grammars.lark.draft import LarkDefinition
 from logitkit.grammars.lark.token_reader import LarkTokenReader
 from logitkit.grammars.lark.tokens import LarkToken
+from logitkit.limits import Limits
 from logitkit.patterns.construction import alternate, concatenate, repeat
 from logitkit.patterns.quantifiers import SIGNS
 from logitkit.patterns.syntax import Alternate, Call, Node
@@ -51,6 +52,10 @@ class _OpenLarkGroup:
 
 class LarkBodyReader(LarkTokenReader):
     """Reads bodies into a draft."""
+
+    def __init__(self, grammar: str, limits: Limits) -> None:
+        super().__init__(grammar, limits)
+        self.macros = macros(grammar)
 
     def read_body(self, definition: LarkDefinition) -> None:
         """Read alternatives until the end of the definition."""
@@ -195,8 +200,8 @@ class LarkBodyReader(LarkTokenReader):
             self.here.text == "{" and self.tokens[self.at + 1].kind != "number" and self.tokens[self.at + 1].text != ","
         ):
             self.refuse("templates with parameters in {...} are not supported; write a rule for each use", self.here)
-        elif kind == "terminal" and name in MACROS and self.here.text == "(":
-            self.refuse(f"XGrammar's macros, such as {name}(...), are not supported in grammars", token)
+        elif kind == "terminal" and name in self.macros and self.here.text == "(":
+            self.refuse(self.macros[name], token)
         number = self.draft.number(key, name, kind, token.begin)
         self.draft.definitions[number].ends = ends
         self.references.append((number, token.begin))

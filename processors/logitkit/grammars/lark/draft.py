@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from logitkit.patterns.syntax import Node
+from logitkit.patterns.syntax import Call, Node
 
 __all__ = ["Draft", "LarkDefinition"]
 
@@ -40,7 +40,7 @@ class LarkDefinition:
 
 @dataclass(eq=False, slots=True)
 class Draft:
-    """The definitions of a grammar, by number, and the numbers of the ignored terminals."""
+    """The definitions of a grammar, by number, the numbers of names, and those of the ignored terminals."""
 
     grammar: str
     definitions: list[LarkDefinition] = field(default_factory=list)
@@ -53,3 +53,22 @@ class Draft:
         if number == len(self.definitions):
             self.definitions.append(LarkDefinition(name, begin, kind, end=begin + len(name)))
         return number
+
+    def same_terminals(self) -> dict[int, int]:
+        """Return the literals that are all of a terminal with a name, and the names after `%ignore`, with these terminals."""
+        found: dict[int, int] = {}
+        for number, definition in enumerate(self.definitions):
+            # A terminal may be another one under another name.
+            at, seen = number, {number}
+            while isinstance(body := self.definitions[at].body, Call) and self.definitions[at].kind == "terminal":
+                at = body.definition
+                if at in seen:
+                    break
+                seen.add(at)
+                if number in self.ignored and self.definitions[at].kind == "terminal":
+                    found[number] = at
+                    break
+            else:
+                if definition.kind == "terminal" and self.definitions[at].kind in ("string", "regexp"):
+                    found[at] = number
+        return found

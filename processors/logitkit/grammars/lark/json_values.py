@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from logitkit.compiler.networks.network import Definition
 from logitkit.compiler.networks.renumbered import renumbered
+from logitkit.grammars.lark.guidance_options import check_guidance_options
 from logitkit.json_schema.compile import schema_network
 from logitkit.json_schema.document import load
 from logitkit.json_schema.misspelt import misspelt
@@ -31,11 +32,12 @@ def schema_bodies(schema: str, limits: Limits, first: int) -> tuple[list[Node], 
         The tree of the whole value, and then those of rules `first`, `first + 1` and so on; and sentences.
 
     Raises:
-        UnsupportedSchema: A keyword cannot be honoured exactly.
+        UnsupportedSchema: A keyword cannot be honoured exactly, or an option of LLGuidance.
         ConfigurationError: The schema is wrong, or no value satisfies it.
         PatternTooLarge: A limit is exceeded.
     """
     document = load(schema)
+    check_guidance_options(document, limits)
     compiled = schema_network(document, limits, leaves=False)
     network = compiled.network
     assert not network.words

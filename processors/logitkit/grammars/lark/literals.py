@@ -13,6 +13,7 @@ from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import GrammarError, PatternSyntaxError
 from logitkit.grammars.lark.common import COMMON
 from logitkit.grammars.lark.draft import LarkDefinition
+from logitkit.grammars.lark.measures import COMMON_LENGTHS, Measure, of_regexp, of_string
 from logitkit.limits import Limits
 from logitkit.patterns.case_folding import fold
 from logitkit.patterns.charset import CharSet
@@ -46,8 +47,8 @@ class Literals:
         self.limits = limits
         self.tokens: list[str | int] = []
 
-    def node(self, definition: LarkDefinition) -> Node:
-        """Return the tree of a literal.
+    def node(self, definition: LarkDefinition) -> tuple[Node, Measure]:
+        """Return the tree of a literal, and its measure.
 
         Raises:
             GrammarError: The literal is not valid.
@@ -57,21 +58,25 @@ class Literals:
             case "string":
                 return self._string(definition)
             case "range":
-                return self._range(definition)
+                # Lark writes `[a-z]` for "a".."z".
+                length = sum(map(len, definition.ends)) - 1
+                return self._range(definition), Measure(1, 1, length, length)
             case "special":
-                return self._special(definition)
+                return self._special(definition), of_string("", False)
             case "common":
-                return parse(COMMON[definition.name])
+                tree, length = parse(COMMON[definition.name]), COMMON_LENGTHS[definition.name]
+                return tree, of_regexp(tree, "")._replace(length=length, inside=length)
             case _:
                 return self._regexp(definition)
 
-    def _string(self, definition: LarkDefinition) -> Node:
+    def _string(self, definition: LarkDefinition) -> tuple[Node, Measure]:
         written = definition.name
         folded = written.endswith("i")
         text = self._unescaped(definition, written[1:-2] if folded else written[1:-1], 1)
         self.limits.check_states(len(text))
         sets = map(CharSet.single, map(ord, text))
-        return concatenate([Characters(fold(charset, ascii_only=False) if folded else charset) for charset in sets])
+        tree = concatenate([Characters(fold(charset, ascii_only=False) if folded else charset) for charset in sets])
+        return tree, of_string(text, folded)
 
     def _unescaped(self, definition: LarkDefinition, written: str, offset: int) -> str:
         def replaced(found: re.Match[str]) -> str:
@@ -117,14 +122,15 @@ class Literals:
             self.tokens.extend(ids)
         return Characters(CharSet(((LETTERS + begin, LETTERS + len(self.tokens) - 1),)))
 
-    def _regexp(self, definition: LarkDefinition) -> Node:
+    def _regexp(self, definition: LarkDefinition) -> tuple[Node, Measure]:
         body, _, flags = definition.name[1:].rpartition("/")
         if unknown := set(flags) - set("imsxu"):
             reason = f"the flag {min(unknown)} of a regular expression is not supported; allowed are i, m, s, x and u"
             self._refuse(reason, definition)
         prefix = f"(?{''.join(sorted(set(flags)))})" if flags else ""
         try:
-            return parse(prefix + body)
+            tree = parse(prefix + body)
+            return tree, of_regexp(tree, body, flags)
         except PatternSyntaxError as error:
             at = definition.begin + 1 + max(0, error.position - len(prefix))
             raise GrammarError(f"in this regular expression: {error.reason}", self.grammar, at) from error

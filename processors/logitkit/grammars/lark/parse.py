@@ -9,6 +9,7 @@ Here are the lines of a grammar: definitions, directives and imports. `bodies` r
 
 from __future__ import annotations
 
+from logitkit.grammars.dialects import ATTRIBUTES
 from logitkit.grammars.lark.bodies import ITEMS, UNSUPPORTED, LarkBodyReader
 from logitkit.grammars.lark.common import COMMON
 from logitkit.grammars.lark.draft import Draft, LarkDefinition
@@ -48,7 +49,7 @@ class _LarkParser(LarkBodyReader):
         if self.here.text == "{":
             self.refuse("templates with parameters in {...} are not supported; write a rule for each use", self.here)
         if self.here.text == "[":
-            self.refuse("attributes in [...] after a name, such as lazy and max_tokens, are not supported", self.here)
+            self.refuse(ATTRIBUTES, self.here)
         if self.here.text in ("::=", "="):
             hint = "; this looks like GBNF: pass syntax='gbnf'" if self.here.text == "::=" else ""
             self.refuse(f"a definition is written with a colon, as in `name: ...`{hint}", self.here)

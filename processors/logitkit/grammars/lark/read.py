@@ -8,16 +8,17 @@ such texts too.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from logitkit.budget import one_budget
 from logitkit.errors import ConfigurationError, GrammarError, UnsupportedSchema
 from logitkit.grammars.checks import checked_rule_set, no_start, undefined_rule
 from logitkit.grammars.dialects import recognized
 from logitkit.grammars.lark.common import COMMON
+from logitkit.grammars.lark.differences import difference
 from logitkit.grammars.lark.draft import Draft
 from logitkit.grammars.lark.json_values import schema_bodies
-from logitkit.grammars.lark.longest import LongestMatch
+from logitkit.grammars.lark.lexer import Lexer
 from logitkit.grammars.lark.parse import parse_lark
 from logitkit.grammars.lark.terminals import Terminals
 from logitkit.grammars.lark.trees import with_calls_replaced
@@ -26,13 +27,15 @@ from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.patterns.construction import alternate, concatenate
 from logitkit.patterns.syntax import Call, Empty, Node, Repeat
 
-__all__ = ["read_lark"]
+__all__ = ["LarkLexer", "read_lark"]
+
+LarkLexer: TypeAlias = Literal["longest", "contextual", "dynamic"]
 
 
 def read_lark(
     text: str,
     start: str | None = None,
-    lexer: Literal["dynamic", "longest"] | None = None,
+    lexer: LarkLexer | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> RuleSet:
     r"""Read a grammar in Lark's syntax, as LLGuidance and XGrammar take it.
@@ -47,10 +50,11 @@ def read_lark(
     Args:
         text: The grammar.
         start: The rule of the whole text; `start` if it is not given.
-        lexer: "longest" or None: a text is split as a lexer does it, each terminal as long as possible and keywords before names;
-            see `logitkit.grammars.lark.longest`. "dynamic": terminals are texts like any other, and a text may be split in any
-            way, as Lark's `dynamic_complete` does. The default is "longest", because most grammars in Lark's syntax are written
-            for lexers: their own parsers refuse a text that only another split accepts.
+        lexer: How terminals split a text. "longest": as a lexer for which the longest terminal counts, and keywords come before
+            names. "contextual": as Lark's contextual lexer, which takes terminals in an order; see
+            `logitkit.grammars.lark.precedence`. "dynamic": in any way, as Lark's `dynamic_complete` does; terminals are texts
+            like any other. None: "longest", with a warning where Lark's lexer reads a text in another way. Most grammars in
+            Lark's syntax are written for lexers: their own parsers refuse a text that only another split accepts.
         limits: Bounds on the reading, and on the automata of terminals.
 
     Returns:
@@ -73,21 +77,36 @@ def read_lark(
     with one_budget(limits.work):
         try:
             draft = parse_lark(text, limits)
-            return _LarkReader(draft, lexer != "dynamic", limits).rule_set("start" if start is None else start)
+            return _LarkReader(draft, lexer, limits).rule_set("start" if start is None else start)
         except GrammarError as error:
             if looks := recognized(text, "lark"):
                 raise GrammarError(f"{looks} (as Lark: {error.reason})", text, error.position) from None
             raise
 
 
+class _AnySplit:
+    """Terminals that may split a text in any way, under the names of `Lexer`."""
+
+    def __init__(self, draft: Draft, terminals: Terminals) -> None:
+        self.same: dict[int, int] = {}
+        self.warnings: list[str] = []
+        self.tree = terminals.tree
+        self.ignored = [[terminals.tree(number) for number in draft.ignored]] if draft.ignored else []
+
+    def ignored_after(self, _number: int | None) -> int:
+        """Return which trees of `ignored` stand after a terminal."""
+        return 0
+
+
 class _LarkReader:
     """Collects the rules that the start needs, in the order in which they are reached."""
 
-    def __init__(self, draft: Draft, longest: bool, limits: Limits) -> None:
+    def __init__(self, draft: Draft, kind: LarkLexer | None, limits: Limits) -> None:
         self.draft = draft
-        self.longest = longest
+        self.kind = kind
         self.limits = limits
-        self.terminals = Terminals(draft, limits)
+        self.terminals = Terminals(draft, limits, in_order=kind == "contextual")
+        self.lexer: Lexer | _AnySplit
         self.reached: dict[int, int] = {}
         self.schema_warnings: list[str] = []
 
@@ -97,10 +116,16 @@ class _LarkReader:
         if first is None or not self.is_defined(first):
             raise no_start(start, self.names())
         self.check_names()
-        tree = self.terminals.tree
-        if self.longest:
-            tree = LongestMatch(self.draft, self.terminals, first, self.limits).tree
-        shift = 2 if self.draft.ignored else 0
+        warnings: list[str] = []
+        if self.kind == "dynamic":
+            self.lexer = _AnySplit(self.draft, self.terminals)
+        else:
+            self.lexer = Lexer(self.kind or "longest", self.draft, self.terminals, first, self.limits)
+            if self.kind is None and (found := difference(self.lexer)):
+                warnings.append(found)
+        same = self.lexer.same
+        # The rule of the whole text, and those of the ignored terminals, come first.
+        shift = 1 + len(self.lexer.ignored) if self.lexer.ignored else 0
         self.reached[first] = shift
         rules: list[GrammarRule] = []
         # The dictionary grows while it is read.
@@ -111,20 +136,22 @@ class _LarkReader:
             if definition.kind == "json":
                 body: Node = Empty()
             elif is_terminal:
-                body = self.with_ignored(tree(number))
+                body = self.with_ignored(number, self.lexer.tree(number))
             else:
                 assert definition.body is not None
-                for used, _ in definition.references:
+                for called, _ in definition.references:
+                    used = same.get(called, called)
                     if used not in self.reached:
                         self.reached[used] = shift + len(order)
                         order.append(used)
-                body = with_calls_replaced(definition.body, lambda used: Call(self.reached[used]))
+                body = with_calls_replaced(definition.body, lambda used: Call(self.reached[same.get(used, used)]))
             rules.append(GrammarRule(definition.name, body, definition.begin, definition.end, is_terminal))
         if shift:
-            rules = [*self.ignoring(first, [tree(number) for number in self.draft.ignored]), *rules]
+            rules = [*self.ignoring(first), *rules]
         self.add_json(rules, order)
-        warnings = [*self.warnings(), *dict.fromkeys(self.schema_warnings)]
-        return checked_rule_set(self.draft.grammar, rules, 0, self.terminals.tokens, warnings)
+        warnings = [*self.unused(), *warnings, *self.lexer.warnings, *dict.fromkeys(self.schema_warnings)]
+        tokens = self.terminals.tokens
+        return checked_rule_set(self.draft.grammar, rules, 0, tokens, warnings, all_end=self.kind != "contextual")
 
     def add_json(self, rules: list[GrammarRule], order: list[int]) -> None:
         """Give the rule of each `%json` its body, and add a rule for each value that its schema calls."""
@@ -137,22 +164,26 @@ class _LarkReader:
             except (ConfigurationError, UnsupportedSchema) as error:
                 raise GrammarError(f"in this schema: {error}", self.draft.grammar, definition.begin) from error
             at = self.reached[number]
-            whole = replace(rules[at], name="%json", body=self.with_ignored(bodies[0]), is_terminal=False)
+            whole = replace(rules[at], name="%json", body=self.with_ignored(number, bodies[0]), is_terminal=False)
             rules[at] = whole
             rules.extend([replace(whole, body=body) for body in bodies[1:]])
             self.schema_warnings += warnings
 
-    def with_ignored(self, tree: Node) -> Node:
-        """Return a terminal and the ignored terminals after it, which are rule 1."""
-        return concatenate([tree, Call(1)]) if self.draft.ignored else tree
+    def with_ignored(self, number: int | None, tree: Node) -> Node:
+        """Return a terminal, or nothing for None, and the ignored terminals after it."""
+        if not self.lexer.ignored:
+            return tree
+        return concatenate([tree, Call(1 + self.lexer.ignored_after(number))])
 
-    def ignoring(self, first: int, trees: list[Node]) -> list[GrammarRule]:
-        """Return the rule of the whole text and that of the ignored terminals."""
+    def ignoring(self, first: int) -> list[GrammarRule]:
+        """Return the rule of the whole text, and those of the ignored terminals."""
         start = self.draft.definitions[first]
         ignored = self.draft.definitions[self.draft.ignored[0]]
+        whole = concatenate([self.with_ignored(None, Empty()), Call(self.reached[first])])
+        bodies = [Repeat(alternate(trees), 0, None) if trees else Empty() for trees in self.lexer.ignored]
         return [
-            GrammarRule(start.name, concatenate([Call(1), Call(2)]), start.begin, start.end),
-            GrammarRule("%ignore", Repeat(alternate(trees), 0, None), ignored.begin, ignored.end, True),
+            GrammarRule(start.name, whole, start.begin, start.end),
+            *[GrammarRule("%ignore", body, ignored.begin, ignored.end, True) for body in bodies],
         ]
 
     def is_defined(self, number: int) -> bool:
@@ -176,9 +207,9 @@ class _LarkReader:
         definitions = [d for d in self.draft.definitions if d.kind in ("rule", "terminal") and d.body is not None]
         return [d.name for d in definitions if not d.name.startswith("%")]
 
-    def warnings(self) -> list[str]:
+    def unused(self) -> list[str]:
         """Return a sentence for each name that is defined and not used."""
-        used = {number for d in self.draft.definitions for number, _ in d.references} | self.reached.keys()
+        used = {n for d in self.draft.definitions for n, _ in d.references} | self.reached.keys()
         return [
             f"the {d.kind} {d.name} is not used"
             for number, d in enumerate(self.draft.definitions)

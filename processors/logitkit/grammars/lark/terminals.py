@@ -15,11 +15,13 @@ from __future__ import annotations
 from typing import NoReturn
 
 from logitkit.compiler.characters.assertions import has_assertions
+from logitkit.compiler.characters.first_match import finds_all, first_match_dfa, is_unambiguous
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import GrammarError, PatternSyntaxError
 from logitkit.grammars.lark.draft import Draft, LarkDefinition
 from logitkit.grammars.lark.lexeme import EdgeAssertion, Lexeme, asserting_lexeme
 from logitkit.grammars.lark.literals import Literals
+from logitkit.grammars.lark.measures import Measure, of_tree
 from logitkit.grammars.lark.trees import has_lazy_quantifiers, with_calls_replaced
 from logitkit.limits import Limits
 from logitkit.patterns.inner_trees import inside
@@ -41,14 +43,18 @@ class Terminals:
     Args:
         draft: The definitions.
         limits: Bounds on the trees and automata.
+        in_order: Whether the options of every regular expression are tried in order, as by Lark, and not only lazy quantifiers.
     """
 
-    def __init__(self, draft: Draft, limits: Limits) -> None:
+    def __init__(self, draft: Draft, limits: Limits, in_order: bool = False) -> None:
         self.draft = draft
         self.limits = limits
+        self.in_order = in_order
         self._literals = Literals(draft.grammar, limits)
         self._trees: dict[int, Node] = {}
+        self._measures: dict[int, Measure] = {}
         self._finished: dict[int, Node] = {}
+        self._lexemes: dict[int, Lexeme] = {}
 
     @property
     def tokens(self) -> list[str | int]:
@@ -68,19 +74,34 @@ class Terminals:
             self._finished[number] = self.lexeme(number).tree() if _is_special(tree) else tree
         return self._finished[number]
 
+    def measure(self, number: int) -> Measure:
+        """Return the measure of a terminal. Raises as `tree` does."""
+        if number not in self._measures:
+            self._build(number)
+        return self._measures[number]
+
     def lexeme(self, number: int) -> Lexeme:
-        """Return a terminal as an automaton. Raises as `tree` does."""
-        self._build(number)
-        tree, definition = self._trees[number], self.draft.definitions[number]
+        """Return a terminal as an automaton: of the texts that a search finds, if order matters. Raises as `tree` does."""
+        found = self._lexemes.get(number)
+        if found is None:
+            self._build(number)
+            found = self._lexemes[number] = self._lexeme(self._trees[number], self.draft.definitions[number])
+        return found
+
+    def _lexeme(self, tree: Node, definition: LarkDefinition) -> Lexeme:
         parts = tree.parts if isinstance(tree, Concat) else (tree,)
         sets = [part.charset for part in parts if isinstance(part, Characters) and part.charset]
         if len(sets) == len(parts):
             return Lexeme.of_sets(sets)
-        node = Atomic(tree, 0) if has_lazy_quantifiers(tree) else tree
+        in_order = has_lazy_quantifiers(tree) or (self.in_order and not finds_all(tree))
         try:
             if has_assertions(tree):
-                return asserting_lexeme(node, self.limits)
-            language = TextLanguage.of_tree(node, self.limits, definition.name)
+                in_order = in_order and not is_unambiguous(tree, self.limits)
+                return asserting_lexeme(Atomic(tree, 0) if in_order else tree, self.limits)
+            if not in_order:
+                language = TextLanguage.of_tree(tree, self.limits, definition.name)
+            else:
+                language = TextLanguage(*first_match_dfa(tree, self.limits), self.limits).compacted()
         except EdgeAssertion as error:
             self._refuse(
                 f"the terminal {definition.name} {error}; a lookahead may see one character after it, no more",
@@ -93,10 +114,17 @@ class Terminals:
             self._refuse(f"the terminal {definition.name} has no text", definition)
         return Lexeme.of_machine(language.machine())
 
-    def is_lazy(self, number: int) -> bool:
-        """Whether a terminal has a lazy quantifier."""
+    def found(self, number: int) -> TextLanguage | None:
+        """Return the texts of a terminal that a search finds, or None if it finds all."""
         self._build(number)
-        return has_lazy_quantifiers(self._trees[number])
+        tree = self._trees[number]
+        if finds_all(tree) or has_assertions(tree) or is_unambiguous(tree, self.limits):
+            return None
+        return TextLanguage(*first_match_dfa(tree, self.limits), self.limits)
+
+    def may_be_empty(self, number: int) -> bool:
+        """Whether a terminal has the empty text, which Lark forbids."""
+        return not self.has_no_lexeme(number) and self.lexeme(number).machine.accepting[0]
 
     def has_no_lexeme(self, number: int) -> bool:
         """Whether a definition is a special token, which has no text, or a JSON value, which may nest."""
@@ -125,7 +153,9 @@ class Terminals:
             else:
                 self.limits.spend(_TERMINAL_STEPS)
                 is_literal = definition.body is None
-                self._trees[user] = self._literals.node(definition) if is_literal else self._joined(definition)
+                self._trees[user], self._measures[user] = (
+                    self._literals.node(definition) if is_literal else self._joined(definition)
+                )
                 del path[user]
 
     def _check_use(self, user: LarkDefinition, used: int, position: int) -> None:
@@ -138,13 +168,14 @@ class Terminals:
         if kind in reasons:
             raise GrammarError(f"the terminal {user.name} contains {reasons[kind]}", self.draft.grammar, position)
 
-    def _joined(self, definition: LarkDefinition) -> Node:
-        """Return the tree of a terminal whose parts have been built."""
+    def _joined(self, definition: LarkDefinition) -> tuple[Node, Measure]:
+        """Return the tree of a terminal whose parts have been built, and its measure."""
         assert definition.body is not None
         parts = {used: self._small(used) for used, _ in definition.references}
+        ordered, measure = of_tree(definition.body, self._measures.__getitem__)
         if definition.kind == "both":
-            return self._both(definition, parts)
-        return with_calls_replaced(definition.body, parts.__getitem__)
+            return self._both(definition, parts), measure
+        return with_calls_replaced(ordered, parts.__getitem__), measure
 
     def _both(self, definition: LarkDefinition, parts: dict[int, Node]) -> Machine:
         """Return the tree of the texts of all operands; one after `~` excludes its texts."""

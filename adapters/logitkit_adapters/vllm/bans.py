@@ -1,0 +1,187 @@
+"""Bans of tokens beside a constraint: the constraint is compiled without them, so that its texts need none to be completed.
+
+A request bans tokens by `allow_tokens` and `ban_tokens` of its configuration, and by vLLM's `allowed_token_ids` and `bad_words`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from logitkit.composition.chain import chain, members
+from logitkit.configuration import CHAIN, installed_kinds
+from logitkit.configuration.reading import from_config
+from logitkit.constraints.banned_sequences import BannedSequences
+from logitkit.errors import ConfigurationError, LogitkitError, VocabularyError
+from logitkit.limits import Limits
+from logitkit.protocol.processor import Processor
+from logitkit.runtime.constraint import Constraint
+from logitkit.tokens.allow import AllowTokens
+from logitkit.tokens.ban import BanTokens
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["NO_BANS", "EngineBans", "Restriction", "avoids_sequences", "engine_bans", "restriction"]
+
+# An error with one of these words may be due to the tokens that are left out.
+FOR_LACK_OF_TOKENS = re.compile(r"spell|no text|no sequence|special token|closing is|can be reached")
+
+
+class EngineBans(NamedTuple):
+    """The bans of a request that vLLM applies itself, before or after the plugin.
+
+    Args:
+        allowed: The only ids that are allowed, ascending (`allowed_token_ids`), or None.
+        words: Sequences of ids of which the last is banned after the others (`bad_words`), in order.
+    """
+
+    allowed: tuple[int, ...] | None = None
+    words: tuple[tuple[int, ...], ...] = ()
+
+
+NO_BANS = EngineBans()
+
+
+def engine_bans(params: Any, vllm_config: Any | None) -> EngineBans:
+    """Return the bans of a request that vLLM applies itself.
+
+    Args:
+        params: The request's `SamplingParams`.
+        vllm_config: The engine's `VllmConfig`. In the front end, only its tokenizer knows the ids of bad words.
+    """
+    allowed = getattr(params, "allowed_token_ids", None)
+    words = getattr(params, "bad_words_token_ids", None)
+    if words is None and vllm_config is not None and getattr(params, "bad_words", None):
+        from vllm.tokenizers import cached_tokenizer_from_config
+
+        # A copy, because the parameters belong to the caller.
+        own = params.clone()
+        own.update_from_tokenizer(cached_tokenizer_from_config(vllm_config.model_config))
+        words = own.bad_words_token_ids
+    if not allowed and not words:
+        return NO_BANS
+    return EngineBans(
+        tuple(sorted(set(allowed))) if allowed else None, tuple(sorted({tuple(word) for word in words or ()}))
+    )
+
+
+class Restriction(NamedTuple):
+    """The tokens that a configuration is compiled for.
+
+    Args:
+        vocabulary: The engine's vocabulary, without the tokens that are banned everywhere if there is a constraint.
+        sequences: Longer sequences that are banned.
+        names: The parameters that ban tokens.
+    """
+
+    vocabulary: Vocabulary
+    sequences: tuple[tuple[int, ...], ...] = ()
+    names: tuple[str, ...] = ()
+
+    def explained(self, error: LogitkitError) -> LogitkitError:
+        """Return an error of the configuration; if banned tokens may be the reason, it names what bans them."""
+        if not self.names or not FOR_LACK_OF_TOKENS.search(str(error)):
+            return error
+        return ConfigurationError(f"{error}, without the tokens that are forbidden by {' and '.join(self.names)}")
+
+    def without_sequences(self, processor: Processor[Any], limits: Limits) -> Processor[Any]:
+        """Return a processor whose finite constraints avoid the banned sequences.
+
+        With another constraint, which nests without limit, vLLM's mask of the sequences may leave a row without a token.
+
+        Raises:
+            LogitkitError: No text is left, or the intersection is too large.
+        """
+        links = members(processor)
+        first = next((i for i, p in enumerate(links) if isinstance(p, Constraint)), None)
+        if first is None or not self.sequences:
+            return processor
+        banned = BannedSequences(self.sequences, self.vocabulary, limits=limits)
+        joined = chain(*links[:first], banned, *links[first:], limits=limits, eos_ids=self.vocabulary.eos_ids)
+        if banned in joined.processors:  # nothing to intersect with: vLLM's own mask is enough
+            return processor
+        return joined
+
+
+def restriction(config: Mapping[str, Any], vocabulary: Vocabulary, bans: EngineBans) -> Restriction:
+    """Return the tokens for which a configuration is compiled.
+
+    Args:
+        config: The configuration.
+        vocabulary: The engine's vocabulary.
+        bans: The bans that vLLM applies itself.
+
+    Raises:
+        ConfigurationError: The bans leave no token, or none with text for a constraint.
+    """
+    size = vocabulary.size
+    banned: set[int] = set()
+    names = []
+    for name, processor in _own_bans(config, vocabulary):
+        names.append(name)
+        banned |= _forbidden(processor, size)
+    if bans.allowed is not None:
+        names.append("allowed_token_ids")
+        banned |= _forbidden(AllowTokens(bans.allowed), size)
+    if bans.words:
+        names.append("bad_words")
+        banned |= {word[0] for word in bans.words if len(word) == 1 and word[0] < size}
+    if not names:
+        return Restriction(vocabulary)
+    given = tuple(dict.fromkeys(names))
+    if len(banned) == size:
+        raise ConfigurationError(f"{_leave(given)} none of the {size} tokens; allow at least one")
+    if not _constrains(config):
+        return Restriction(vocabulary)
+    try:
+        rest = vocabulary.without(banned)
+    except VocabularyError:
+        raise ConfigurationError(
+            f"{_leave(given)} no token with text, but the configuration has a constraint on text; allow some"
+        ) from None
+    longer = tuple(word for word in bans.words if len(word) > 1)
+    return Restriction(rest, longer, given if rest.left_out or longer else ())
+
+
+def _leave(names: tuple[str, ...]) -> str:
+    return f"{' and '.join(names)} together leave" if len(names) > 1 else f"{names[0]} leaves"
+
+
+def avoids_sequences(processor: Processor[Any]) -> bool:
+    """Whether a constraint of a processor was compiled without the banned sequences."""
+    parts = (part for link in members(processor) for part in getattr(link, "parts", ()))
+    return any(isinstance(part, BannedSequences) for part in parts)
+
+
+def _forbidden(processor: AllowTokens | BanTokens, size: int) -> set[int]:
+    ids = {i for i in processor.ids if i < size}
+    return ids if isinstance(processor, BanTokens) else set(range(size)) - ids
+
+
+def _own_bans(config: Mapping[str, Any], vocabulary: Vocabulary) -> Iterator[tuple[str, AllowTokens | BanTokens]]:
+    """Yield the bans of ids that a configuration names; malformed ones are refused when all of it is read."""
+    for part in _parts(config):
+        for name in ("allow_tokens", "ban_tokens"):
+            if name in part:
+                try:
+                    made = from_config({name: part[name]}, vocabulary)
+                except LogitkitError:
+                    continue
+                assert isinstance(made, AllowTokens | BanTokens)
+                yield name, made
+
+
+def _constrains(config: Mapping[str, Any]) -> bool:
+    """Whether a configuration has a constraint on text."""
+    kinds = installed_kinds()
+    made = (getattr(kinds.get(name), "made", None) for part in _parts(config) for name in part)
+    return any(isinstance(one, type) and issubclass(one, Constraint) for one in made)
+
+
+def _parts(config: object) -> Iterator[Mapping[str, Any]]:
+    """Yield a configuration, and those in its chains."""
+    if isinstance(config, Mapping):
+        yield config
+        links = config.get(CHAIN)
+        for link in links if isinstance(links, list | tuple) else ():
+            yield from _parts(link)

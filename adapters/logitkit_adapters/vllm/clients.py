@@ -1,0 +1,127 @@
+"""The client that a request comes from, as far as vLLM tells clients apart: by its address and its API key.
+
+vLLM passes neither to a plugin, so a middleware of its HTTP server notes them for the request's tasks. Other names that clients
+give themselves (`user`, `X-Request-Id`, `session_id`, `priority`) say nothing: a client could take a new one for each request.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import ipaddress
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+__all__ = ["NOBODY", "Client", "NotedClient", "current_client", "note_clients", "retry_after"]
+
+# The headers of API keys: that of OpenAI's clients, and that of Anthropic's.
+KEYS = (b"authorization", b"x-api-key")
+
+# The network that one customer of a provider usually has, and may take any address of.
+IPV6_NETWORK = 64
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Client(NamedTuple):
+    """A client. A key counts only among the clients of its address, because a server without keys takes any.
+
+    Args:
+        address: Its IP address; of IPv6, its network. Empty if it does not use HTTP.
+        key: The SHA-256 of its API key, or empty.
+    """
+
+    address: str = ""
+    key: bytes = b""
+
+
+@dataclass(eq=False, slots=True)
+class _Request:
+    """A request over HTTP: its client, and the seconds after which that should try again, if it is turned away."""
+
+    client: Client
+    retry_after: int | None = None
+
+
+# The client of everything that does not come over HTTP.
+NOBODY = Client()
+
+_request: ContextVar[_Request | None] = ContextVar("request", default=None)
+
+
+def current_client() -> Client:
+    """Return the client of the request that this task works for."""
+    request = _request.get()
+    return NOBODY if request is None else request.client
+
+
+def retry_after(seconds: int) -> None:
+    """Add `Retry-After` to the answer of the request that this task works for, if its status is 503."""
+    request = _request.get()
+    if request is not None:
+        request.retry_after = seconds
+
+
+class NotedClient:
+    """ASGI middleware that notes the client of each HTTP request for all code that works on it.
+
+    Args:
+        app: The application.
+    """
+
+    def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]]) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Note the client, and call the application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = _Request(_client_of(scope))
+
+        async def answer(message: Message) -> None:
+            if request.retry_after is not None and message.get("status") == HTTPStatus.SERVICE_UNAVAILABLE:
+                message["headers"] = [*message["headers"], (b"retry-after", str(request.retry_after).encode())]
+            await send(message)
+
+        token = _request.set(request)
+        try:
+            await self._app(scope, receive, answer)
+        finally:
+            _request.reset(token)
+
+
+def note_clients() -> None:
+    """Add the middleware to the HTTP server of vLLM that this process is about to build, if it is to build one."""
+    server = sys.modules.get("vllm.entrypoints.launchers.app")
+    original = getattr(server, "init_entrypoints_middleware", None)
+    if original is None or hasattr(original, "__wrapped__"):
+        return
+
+    @functools.wraps(original)
+    def init_entrypoints_middleware(args: Any, app: Any, *more: Any, **named: Any) -> None:
+        original(args, app, *more, **named)
+        app.add_middleware(NotedClient)
+
+    server.init_entrypoints_middleware = init_entrypoints_middleware  # type: ignore[union-attr]
+
+
+def _client_of(scope: Message) -> Client:
+    # Behind a proxy that uvicorn trusts (FORWARDED_ALLOW_IPS), the host is the one that the proxy names.
+    host, _ = scope.get("client") or ("", 0)
+    keys = [value for name, value in scope["headers"] if name in KEYS]
+    return Client(_network(host), hashlib.sha256(b"\n".join(keys)).digest() if keys else b"")
+
+
+def _network(host: str) -> str:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    return str(ipaddress.ip_network((address, IPV6_NETWORK), strict=False)) if address.version == 6 else host

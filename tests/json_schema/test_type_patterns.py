@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter, ValidationError
 
-from logitkit.errors import PatternTooLarge
+from logitkit.errors import PatternSyntaxError, PatternTooLarge
 from logitkit.json_schema import StringSet
 from logitkit.json_schema.python_patterns import python_as_ecma
 from logitkit.json_schema.rust_patterns import rust_as_ecma
@@ -111,7 +111,11 @@ def _is_valid(validator: TypeAdapter[Any], text: str) -> bool:
 @given(RUST, st.lists(st.text(CHARACTERS, max_size=4), min_size=10, max_size=30))
 def test_every_text_of_a_pattern_of_rust_validates(pattern: str, texts: list[str]) -> None:
     validator = _validator(pattern)
-    strings = StringSet.matching(rust_as_ecma(pattern), DEFAULT_LIMITS)
+    try:
+        strings = StringSet.matching(rust_as_ecma(pattern), DEFAULT_LIMITS)
+    except PatternSyntaxError:
+        # Rust repeats anchors, as in `(?x)^ ?`; such a pattern is refused.
+        return
     for text in [*texts, *CHARACTERS]:
         assert not strings.contains(text) or _is_valid(validator, text), text
 

@@ -64,7 +64,7 @@ def test_wheel(built: Path) -> None:
         *("transformers", "mlx", "llama-cpp", "vllm", "explain", "all"),
     }
     description = str(metadata.get_payload())
-    assert "https://raw.githubusercontent.com/logitkit/logitkit/main/docs/pictures/token-classes.svg" in description
+    assert "https://raw.githubusercontent.com/logitkit/logitkit/main/docs/pictures/explanation.svg" in description
     assert "(https://github.com/logitkit/logitkit/blob/main/docs/migration.md)" in description
     # PyPI would look for files on its own server.
     assert re.findall(r"\]\((?!https://)[^)]*\)", description) == []

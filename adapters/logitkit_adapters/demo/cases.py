@@ -7,7 +7,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 
@@ -18,7 +18,6 @@ __all__ = ["Constraint", "DemoCase", "own_case", "shipped_cases"]
 
 _DATE = r"(19|20)[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _EMAIL = r"[a-z]+(\.[a-z]+)*@[a-z]+(\.[a-z]+)+"
-_PERSON = rf'\{{"name": "Emma Brown", "age": [1-9][0-9], "email": "{_EMAIL}", "active": (true|false)\}}'
 _MOODS = ("positive", "negative", "neutral")
 _PRICE = r"€[0-9]{1,3}\.[0-9]{2}"
 # A product of sums, whose brackets nest: in GBNF.
@@ -26,18 +25,22 @@ _PRODUCT = """root ::= sum " * " item
 sum ::= "(" item " + " item ")"
 item ::= [1-9] [0-9]? | sum"""
 
+_CONTACT = {
+    "name": {"type": "string", "pattern": "^[A-Z][a-z]+ [A-Z][a-z]+$", "maxLength": 30},
+    "age": {"type": "integer", "minimum": 18, "maximum": 99},
+    "active": {"type": "boolean"},
+}
+_PERSON = {
+    "type": "object",
+    "properties": {**_CONTACT, "email": {"type": "string", "pattern": f"^{_EMAIL}$", "maxLength": 40}},
+    "required": ["name", "age", "active", "email"],
+    "additionalProperties": False,
+}
+
 # A tool as OpenAI's interface describes it.
 _SAVE_CONTACT = {
     "name": "save_contact",
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "pattern": "^[A-Z][a-z]+ [A-Z][a-z]+$", "maxLength": 30},
-            "age": {"type": "integer", "minimum": 18, "maximum": 99},
-            "active": {"type": "boolean"},
-        },
-        "required": ["name", "age", "active"],
-    },
+    "parameters": {"type": "object", "properties": _CONTACT, "required": ["name", "age", "active"]},
 }
 
 Constraint = Regex | Choice | JsonSchema | Grammar | ToolsConstraint
@@ -80,7 +83,13 @@ def shipped_cases() -> tuple[DemoCase, ...]:
         DemoCase(
             "choice", ", ".join(_MOODS), ("Review: The food was awful. ",), partial(Choice, _MOODS), _MOODS.__contains__
         ),
-        replace(_regex_case("JSON", _PERSON, "Name: Emma Brown\nAs JSON: "), check=_is_person),
+        DemoCase(
+            "JSON Schema",
+            "an object: name, age from 18 to 99, active, email",
+            ("Name: Emma Brown\nAs JSON: ",),
+            partial(JsonSchema, _PERSON),
+            _is_person,
+        ),
         DemoCase(
             "tool call",
             "a call of save_contact(name, age, active), in JSON",
@@ -156,5 +165,5 @@ def _is_person(text: str) -> bool:
         person = json.loads(text)
     except ValueError:
         return False
-    types = {"name": str, "age": int, "email": str, "active": bool}
+    types = {"name": str, "age": int, "active": bool, "email": str}
     return isinstance(person, dict) and {key: type(value) for key, value in person.items()} == types

@@ -16,6 +16,9 @@ from logitkit.json_schema.string_set import StringSet
 from logitkit.json_schema.string_union import united
 from logitkit.limits import Limits
 
+# What it costs to join two branches, whatever their sizes are.
+PAIR_STEPS = 16
+
 # Branches that are told apart, and what may be done to tell them.
 MOST_BRANCHES = 4096
 MOST_WORK = 300_000
@@ -164,6 +167,7 @@ def common(one: tuple[Branch, ...], other: tuple[Branch, ...], work: Work) -> tu
     for a in one:
         for b in other:
             work.add(a.size + b.size)
+            spend(PAIR_STEPS)
             joined = a & b
             if not joined.is_empty:
                 found.append(joined)

@@ -1,5 +1,7 @@
 """Logits processors, written once over torch and used unchanged in every engine."""
 
+from typing import TYPE_CHECKING
+
 from logitkit.composition.chain import Chain as Chain
 from logitkit.composition.chain import chain as chain
 from logitkit.configuration.reading import from_config as from_config
@@ -148,11 +150,14 @@ __all__ = [
 _OF_ADAPTERS = frozenset({"Session", "continuous", "generate_typed", "logits_processor", "probabilities", "trace"})
 
 
-def __getattr__(name: str) -> object:
-    where = ""
-    if name in _OF_ADAPTERS:
-        where = (
-            f"; it is in the package of each engine: from logitkit_adapters.transformers import {name}, or from "
-            "logitkit_adapters.mlx_lm, logitkit_adapters.llama_cpp or logitkit_adapters.vllm"
-        )
-    raise AttributeError(f"module 'logitkit' has no attribute {name!r}{where}")
+# With it, a type checker would allow any name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        where = ""
+        if name in _OF_ADAPTERS:
+            where = (
+                f"; it is in the package of each engine: from logitkit_adapters.transformers import {name}, or from "
+                "logitkit_adapters.mlx_lm, logitkit_adapters.llama_cpp or logitkit_adapters.vllm"
+            )
+        raise AttributeError(f"module 'logitkit' has no attribute {name!r}{where}")

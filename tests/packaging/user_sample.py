@@ -117,6 +117,14 @@ def tool_calling(vocabulary: lk.Vocabulary) -> None:
         assert arguments == {"city": "Paris"}
 
 
+def misspelt() -> None:
+    try:
+        # Without an error of the type checker, this comment would be one.
+        print(lk.Chioce)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
+    except AttributeError as error:
+        print(error)
+
+
 def explanations(vocabulary: lk.Vocabulary) -> None:
     found = lk.explain(lk.Regex("[0-9]{4}", vocabulary), vocabulary, [], "20x")
     if found.refusal is not None:

@@ -14,12 +14,21 @@ import pytest
 import torch
 
 import logitkit as lk
+import logitkit_adapters.llama_cpp
+import logitkit_adapters.mlx_lm
+import logitkit_adapters.transformers
 from logitkit import SequenceState
 from logitkit.sessions.sequence_parts import CacheDropped
 from logitkit_adapters.sessions import continuous
 from tests.sessions.continuation import PROMPTS
 from tests.sessions.engines import ENGINES, loaded, watched
 from tests.sessions.one_layer import fresh_llama, random_llama
+
+MODULES = {
+    "transformers": logitkit_adapters.transformers,
+    "mlx-lm": logitkit_adapters.mlx_lm,
+    "llama.cpp": logitkit_adapters.llama_cpp,
+}
 
 
 @pytest.fixture(params=ENGINES)
@@ -188,3 +197,21 @@ def test_models_that_differ_little_have_caches_of_different_kinds(engine: str) -
         model.args.rms_norm_eps *= 2
     kinds.append(continuous(model, tokenizer).engine.kind)
     assert len({*kinds}) == 3
+
+
+def test_rows_that_ended_at_different_steps_go_on_from_their_caches(engine: str) -> None:
+    vocabulary = MODULES[engine].vocabulary(loaded(engine)[1] or loaded(engine)[0])
+    # All beginnings that a model prefers are there, so that some rows end long before others.
+    answers = lk.Choice([" no", " the café au lait is good", " of the lamp and of the camera"], vocabulary)
+    s = generator(engine, answers)([*PROMPTS, "Question: Is Rome in Spain?\nAnswer:"], max_new_tokens=12)
+    lengths = {len(row) - int(first) for row, first in zip(s.rows, s.prompt_lengths.tolist(), strict=True)}
+    assert len(lengths) > 1
+    text = generator(engine)
+    for more in ("", " and the", " or"):
+        s = s + more if more else s
+        wanted = text([list(row) for row in s.rows], max_new_tokens=4).rows
+        with watched(loaded(engine)[0]) as fed:
+            s = text(s, max_new_tokens=4)
+        assert s.rows == wanted
+        # Transformers counts the columns of the longest row.
+        assert engine == "transformers" or max(fed) <= 4

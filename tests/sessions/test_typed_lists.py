@@ -106,11 +106,14 @@ def test_ends_of_rows_have_the_names_of_a_session() -> None:
     vocabulary = Engine("transformers").module.vocabulary(tokenizer, model)
     no_digits = lk.BanTokens([i for i, data in enumerate(vocabulary.tokens) if data and re.search(rb"[0-9]", data)])
     no_end = lk.BanTokens(vocabulary.eos_ids)
+    banned = torch.tensor([*no_digits.ids, *vocabulary.eos_ids])
+    no_way = lk.Stateless(lambda logits, _: logits.index_fill(1, banned, -torch.inf))
     stop = lk.StopStrings(["e"], vocabulary)
     for pattern, processor in [
         ("a[0-9]+", no_digits),
         ("[a-z]+[0-9]?", stop),
         ("a[0-9]*", lk.chain(no_digits, no_end)),
+        ("a[0-9]*", no_way),
     ]:
         options: dict[str, Any] = {"processor": processor, "max_new_tokens": 6, "errors": "return", "closing": False}
         found = generate_typed(model, tokenizer, PROMPTS, re.compile(pattern), **options)
@@ -141,6 +144,7 @@ def test_one_bad_row_loses_nothing(engine: Engine) -> None:
     found = sampled(engine, errors="return")
     bad = [row for row, one in enumerate(found) if one.error is not None]
     assert 0 < len(bad) < len(found)
+    assert [(one.error.row, len(one.error.outputs)) for one in found if one.error is not None] == [(b, 8) for b in bad]
     for row, one in enumerate(found):
         number = int(re.findall("-?[0-9]+", one.text)[0])
         assert (number % 2 == 1) == (row in bad)
@@ -215,6 +219,28 @@ def test_an_error_of_a_single_output_names_no_row() -> None:
     text = "".join(stream)
     assert stream.output.error is not None
     assert stream.output.error.text == text
+
+
+def test_broken_logits_of_a_second_try_name_the_row_of_the_list() -> None:
+    model, tokenizer = loaded("transformers")
+    hot: dict[str, Any] = {"seed": 5, "processor": lk.Temperature(3.0), "max_new_tokens": 14}
+    found = generate_typed(model, tokenizer, PROMPTS, Even, errors="return", **hot)
+    bad = [row for row, one in enumerate(found) if one.error is not None]
+    tries = iter([False, True])
+
+    def broken(_: Any, args: Any, kwargs: Any, output: Any) -> Any:
+        if kwargs["input_ids"].shape[1] > 1 and next(tries):
+            output.logits[:] = torch.nan
+        return output
+
+    handle = model.register_forward_hook(broken, with_kwargs=True)
+    try:
+        with pytest.raises(BrokenLogits) as caught:
+            generate_typed(model, tokenizer, PROMPTS, Even, retries=1, **hot)
+    finally:
+        handle.remove()
+    assert caught.value.row in bad
+    assert bad != [*range(len(bad))]
 
 
 def test_broken_logits_name_the_row_of_the_list() -> None:

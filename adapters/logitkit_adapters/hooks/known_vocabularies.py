@@ -56,7 +56,7 @@ def known_vocabulary(read: Callable[[Any, Any], Vocabulary], tokenizer: Any, mod
 
 
 def _shown(tokenizer: Any, name: str) -> str:
-    """Return what an attribute or method of a tokenizer shows, or nothing if it has none."""
+    """Return what an attribute or method of a tokenizer shows; "" if the tokenizer lacks it."""
     try:
         found = getattr(tokenizer, name, None)
         return repr(found() if callable(found) else found)

@@ -62,6 +62,9 @@ class MlxLmRun:
         if not self._layers:
             caches: Any = zip(*(sequence.cache for sequence in self._sequences), strict=True)
             self._layers = [of_layer[0].merge(of_layer) for of_layer in caches]
+            self._compute()
+            # Their caches have been copied.
+            self._sequences = []
         fed = tokens.tolist()
         output = self._engine.model(mx.array(fed)[:, None], cache=self._layers)[:, -1]
         self._compute(output)
@@ -74,12 +77,13 @@ class MlxLmRun:
         """Continue with the given rows."""
         places = rows.tolist()
         self._rows = [[*self._rows[place]] for place in places]
-        if not self._layers:
-            # They are copied when they are merged.
+        if self._layers:
+            for layer in self._layers:
+                layer.filter(mx.array(places))
+            self._compute()
+        else:
+            # A sequence that is here twice is copied when sequences are merged.
             self._sequences = [self._sequences[place] for place in places]
-        for layer in self._layers:
-            layer.filter(mx.array(places))
-        self._compute()
 
     def cache(self) -> list[CachedRow]:
         """Return the caches of the rows."""

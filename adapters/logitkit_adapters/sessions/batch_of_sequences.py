@@ -37,7 +37,7 @@ class SequenceBatches(BatchEngine):
 
     @property
     def row_by_row(self) -> bool:
-        """Whether a forward pass runs one row: it does."""
+        """Whether a forward pass runs one row."""
         return True
 
     def run(self, state: SequenceState) -> BatchRun:

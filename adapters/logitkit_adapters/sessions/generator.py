@@ -57,7 +57,8 @@ class Continuous(GeneratorOptions):
         """
         how = self._with(max_new_tokens, options)
         with self.engine.lock:
-            return finished(how.started(prompt, attention_mask)[2])
+            _, _, steps = how.started(prompt, attention_mask)
+            return finished(steps)
 
     def stream(
         self,

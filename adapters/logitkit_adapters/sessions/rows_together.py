@@ -36,7 +36,7 @@ def rows_together(engine: BatchEngine, call: SessionCall, batch_size: int) -> li
     Args:
         engine: The model.
         call: The call, with the same limit for all prompts.
-        batch_size: The maximum number of rows of a batch, if a prompt has no more than that.
+        batch_size: The maximum number of rows of a batch. A prompt with more samples or beams has a batch of its own.
 
     Raises:
         BrokenLogits: The logits of a row are broken.
@@ -76,7 +76,7 @@ def _batch(engine: BatchEngine, call: SessionCall, places: list[int], numbers: l
         while True:
             emptied = next(steps)[1].emptied
     except StopIteration as end:
-        return generated_rows(end.value, engine.engine, call, prompts, limit, emptied.tolist())
+        return generated_rows(end.value, engine.engine, call, prompts, limit, None if beams else emptied.tolist())
     except BrokenLogits as error:
         row = None if error.row is None else numbers[error.row]
         raise BrokenLogits(error.reason, row, error.step) from None
@@ -88,7 +88,7 @@ def generated_rows(
     call: SessionCall,
     prompts: Sequence[list[int]],
     limit: int,
-    emptied: Sequence[bool] = (),
+    emptied: Sequence[bool] | None = None,
 ) -> list[GeneratedRow]:
     """Return the rows of a state as those of a call.
 
@@ -98,7 +98,7 @@ def generated_rows(
         call: The call.
         prompts: The tokens of the prompts of the state; none is empty.
         limit: The maximum number of new tokens.
-        emptied: Whether each row ended because no token was left; those of beams are unknown.
+        emptied: Whether each row ended because no token was left; None if that is unknown, as it is of beams.
     """
     ends, found = engine.eos_ids | vocabulary_ends(call.processor), []
     weights = state.weights.reshape(-1).tolist()
@@ -126,7 +126,7 @@ def generated_rows(
                     limit,
                     ends,
                     engine.vocabulary_size,
-                    emptied=any(emptied[row : row + 1]),
+                    emptied=emptied is not None and emptied[row],
                 ),
                 log_probs=log_probs if call.log_probs else None,
                 log_prob=weight if call.log_probs or call.num_beams > 1 else None,

@@ -94,11 +94,11 @@ class TextModel:
         """Return the rows of a call, which run together if the engine can do that.
 
         Args:
-            session: A session without a cache, which runs them otherwise.
+            session: The session that otherwise runs them one after another.
             call: The call, with the same limit for all prompts.
             batch_size: The maximum number of rows that run together.
         """
-        if len(call.prompts) * max(call.num_samples, call.num_beams) == 1 or self._batches.row_by_row:
+        if len(call.rows) == 1 or self._batches.row_by_row:
             return session.run(call).rows
         return rows_together(self._batches, call, batch_size)
 

@@ -2,227 +2,113 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from logitkit.errors import ConfigurationError
-from logitkit.languages.language import Language
 from logitkit.output_types import output_type_of
 from logitkit.parameters.integers import checked_integer
 from logitkit.protocol.processor import Processor
 from logitkit.tools.tools import Tools
 from logitkit.tools.turn import Turn
 from logitkit_adapters.sessions.base_session import MOST, BaseSession
-from logitkit_adapters.sessions.generated import Generated, GeneratedRow
-from logitkit_adapters.sessions.generation_stream import GenerationStream
+from logitkit_adapters.sessions.generated import GeneratedRow
 from logitkit_adapters.sessions.prompts import Prompt, stands_for_several
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 from logitkit_adapters.sessions.session_call import SessionCall
 from logitkit_adapters.sessions.text_model import text_model
-from logitkit_adapters.sessions.typed_call import typed_outputs
-from logitkit_adapters.sessions.typed_options import TypedOptions
-from logitkit_adapters.sessions.typed_output import OutputReader, TypedOutput, raise_first
+from logitkit_adapters.sessions.typed_arguments import (
+    OPTIONS,
+    ListOptions,
+    OnePrompt,
+    OutputOptions,
+    SeveralPrompts,
+    TextType,
+)
+from logitkit_adapters.sessions.typed_output import OutputReader, TypedOutput, located
+from logitkit_adapters.sessions.typed_results import TypedStream, typed_outputs
 
-__all__ = ["TypedStream", "generate_typed"]
+__all__ = ["generate_typed"]
 
 T = TypeVar("T")
-V = TypeVar("V")
 
-OPTIONS = (
-    *("attention_mask", "max_new_tokens", "processor", "seed", "num_samples", "num_beams", "length_penalty"),
-    *("closing", "stream", "errors", "retries", "batch_size", "session"),
-)
 # The maximum number of new tokens, unless it is given: a page of text.
 DEFAULT_LIMIT = 1024
-
-One: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, Any]]
-Several: TypeAlias = list[str] | Sequence[list[int]] | Sequence[Sequence[Mapping[str, Any]]]
-Text: TypeAlias = re.Pattern[str] | Language
-
-
-class TypedStream(GenerationStream, Generic[V]):
-    """The pieces of the text of a value, and the value after the last piece.
-
-    Args:
-        pieces: Yields the pieces and returns the result.
-        read: Returns the output of a row.
-        errors: Whether an output that is not a value raises its error, or is returned.
-    """
-
-    def __init__(
-        self,
-        pieces: Generator[str, None, Generated],
-        read: Callable[[GeneratedRow], TypedOutput[V]],
-        errors: Literal["raise", "return"] = "raise",
-    ) -> None:
-        super().__init__(pieces)
-        self._read, self._errors = read, errors
-
-    @property
-    def output(self) -> TypedOutput[V]:
-        """The output, after the last piece.
-
-        Raises:
-            ConfigurationError: The generation has not ended.
-            OutputError: The output was cut off, or a validator refuses it.
-        """
-        output = self._read(self.generated.rows[0])
-        if self._errors == "raise":
-            raise_first([output])
-        return output
-
-    @property
-    def value(self) -> V:
-        """The value, after the last piece; see `output`."""
-        return self.output.value
 
 
 # For each shape of the result, first the types whose values a type checker knows.
 @overload
 def generate_typed(
-    model: Any,
-    tokenizer: Any,
-    prompt: One,
-    output_type: type[T],
-    *,
-    num_samples: Literal[1] = 1,
-    num_beams: Literal[1] = 1,
-    stream: Literal[False] = False,
-    **options: Unpack[TypedOptions],
+    model: Any, tokenizer: Any, prompt: OnePrompt, output_type: type[T], **options: Unpack[OutputOptions]
 ) -> TypedOutput[T]: ...
 @overload
 def generate_typed(
-    model: Any,
-    tokenizer: Any,
-    prompt: One,
-    output_type: Text,
-    *,
-    num_samples: Literal[1] = 1,
-    num_beams: Literal[1] = 1,
-    stream: Literal[False] = False,
-    **options: Unpack[TypedOptions],
+    model: Any, tokenizer: Any, prompt: OnePrompt, output_type: TextType, **options: Unpack[OutputOptions]
 ) -> TypedOutput[str]: ...
 @overload
 def generate_typed(
-    model: Any,
-    tokenizer: Any,
-    prompt: One,
-    output_type: Tools,
-    *,
-    num_samples: Literal[1] = 1,
-    num_beams: Literal[1] = 1,
-    stream: Literal[False] = False,
-    **options: Unpack[TypedOptions],
+    model: Any, tokenizer: Any, prompt: OnePrompt, output_type: Tools, **options: Unpack[OutputOptions]
 ) -> TypedOutput[Turn]: ...
 @overload
 def generate_typed(
-    model: Any,
-    tokenizer: Any,
-    prompt: One,
-    output_type: Any,
-    *,
-    num_samples: Literal[1] = 1,
-    num_beams: Literal[1] = 1,
-    stream: Literal[False] = False,
-    **options: Unpack[TypedOptions],
+    model: Any, tokenizer: Any, prompt: OnePrompt, output_type: Any, **options: Unpack[OutputOptions]
 ) -> TypedOutput[Any]: ...
 @overload
 def generate_typed(
     model: Any,
     tokenizer: Any,
-    prompt: One,
+    prompt: OnePrompt,
     output_type: type[T],
     *,
-    num_samples: Literal[1] = 1,
-    num_beams: Literal[1] = 1,
     stream: Literal[True],
-    **options: Unpack[TypedOptions],
+    **options: Unpack[OutputOptions],
 ) -> TypedStream[T]: ...
 @overload
 def generate_typed(
     model: Any,
     tokenizer: Any,
-    prompt: One,
-    output_type: Text,
+    prompt: OnePrompt,
+    output_type: TextType,
     *,
-    num_samples: Literal[1] = 1,
-    num_beams: Literal[1] = 1,
     stream: Literal[True],
-    **options: Unpack[TypedOptions],
+    **options: Unpack[OutputOptions],
 ) -> TypedStream[str]: ...
 @overload
 def generate_typed(
     model: Any,
     tokenizer: Any,
-    prompt: One,
+    prompt: OnePrompt,
     output_type: Tools,
     *,
-    num_samples: Literal[1] = 1,
-    num_beams: Literal[1] = 1,
     stream: Literal[True],
-    **options: Unpack[TypedOptions],
+    **options: Unpack[OutputOptions],
 ) -> TypedStream[Turn]: ...
 @overload
 def generate_typed(
     model: Any,
     tokenizer: Any,
-    prompt: One,
+    prompt: OnePrompt,
     output_type: Any,
     *,
-    num_samples: Literal[1] = 1,
-    num_beams: Literal[1] = 1,
     stream: Literal[True],
-    **options: Unpack[TypedOptions],
+    **options: Unpack[OutputOptions],
 ) -> TypedStream[Any]: ...
 @overload
 def generate_typed(
-    model: Any,
-    tokenizer: Any,
-    prompt: Several,
-    output_type: type[T],
-    *,
-    num_samples: int = 1,
-    num_beams: int = 1,
-    stream: Literal[False] = False,
-    **options: Unpack[TypedOptions],
+    model: Any, tokenizer: Any, prompt: SeveralPrompts, output_type: type[T], **options: Unpack[ListOptions]
 ) -> list[TypedOutput[T]]: ...
 @overload
 def generate_typed(
-    model: Any,
-    tokenizer: Any,
-    prompt: Several,
-    output_type: Text,
-    *,
-    num_samples: int = 1,
-    num_beams: int = 1,
-    stream: Literal[False] = False,
-    **options: Unpack[TypedOptions],
+    model: Any, tokenizer: Any, prompt: SeveralPrompts, output_type: TextType, **options: Unpack[ListOptions]
 ) -> list[TypedOutput[str]]: ...
 @overload
 def generate_typed(
-    model: Any,
-    tokenizer: Any,
-    prompt: Several,
-    output_type: Tools,
-    *,
-    num_samples: int = 1,
-    num_beams: int = 1,
-    stream: Literal[False] = False,
-    **options: Unpack[TypedOptions],
+    model: Any, tokenizer: Any, prompt: SeveralPrompts, output_type: Tools, **options: Unpack[ListOptions]
 ) -> list[TypedOutput[Turn]]: ...
 @overload
 def generate_typed(
-    model: Any,
-    tokenizer: Any,
-    prompt: Several,
-    output_type: Any,
-    *,
-    num_samples: int = 1,
-    num_beams: int = 1,
-    stream: Literal[False] = False,
-    **options: Unpack[TypedOptions],
+    model: Any, tokenizer: Any, prompt: SeveralPrompts, output_type: Any, **options: Unpack[ListOptions]
 ) -> list[TypedOutput[Any]]: ...
 @overload
 def generate_typed(
@@ -231,10 +117,8 @@ def generate_typed(
     prompt: Prompt,
     output_type: Any,
     *,
-    num_samples: int = 1,
-    num_beams: int = 1,
     stream: bool = False,
-    **options: Unpack[TypedOptions],
+    **options: Unpack[ListOptions],
 ) -> Any: ...
 def generate_typed(
     model: Any,
@@ -334,8 +218,9 @@ def generate_typed(
         return text.generated(used, call, batch_size) if session is None else used.run(call).rows
 
     outputs = typed_outputs(call, generate, reader, retries)
-    if errors == "raise":
-        raise_first(outputs)
+    for error in located(outputs):
+        if errors == "raise":
+            raise error
     return outputs if several else outputs[0]
 
 

@@ -17,7 +17,7 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 from logitkit_adapters.sessions.end_of_row import end_of_row
 from logitkit_adapters.sessions.generated import GeneratedRow
 
-__all__ = ["OutputReader", "TypedOutput", "raise_first"]
+__all__ = ["OutputReader", "TypedOutput", "located"]
 
 T = TypeVar("T")
 
@@ -139,13 +139,11 @@ class OutputReader:
         return IncompleteOutput(f"the output {row.text!r:.200} {reason}", limit, needed, row.text)
 
 
-def raise_first(outputs: Sequence[TypedOutput[Any]]) -> None:
-    """Raise the error of the first output that has one; it carries all outputs.
-
-    Raises:
-        OutputError: There is one.
-    """
+def located(outputs: Sequence[TypedOutput[Any]]) -> list[OutputError]:
+    """Tell the errors of outputs their rows and all outputs, and return them."""
+    found = []
     for row, output in enumerate(outputs):
         if output.error is not None:
             output.error.row, output.error.outputs = row, tuple(outputs)
-            raise output.error
+            found.append(output.error)
+    return found

@@ -84,7 +84,7 @@ def check(model: Any, input_ids: Tensor, held: FixedCache) -> None:
 
 
 def check_tensor(name: str, given: object, shape: str) -> None:
-    """Raise `ConfigurationError` if an argument is no tensor."""
+    """Raise `ConfigurationError` if an argument is not a tensor."""
     if not isinstance(given, Tensor):
         raise ConfigurationError(
             f"{name} is a {type(given).__name__}; give a tensor {shape}, such as torch.tensor({name})"

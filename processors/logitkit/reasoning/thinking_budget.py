@@ -18,7 +18,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind
 from logitkit.protocol.processor import Role
 from logitkit.reasoning.thinking_automaton import inside_states, thinking_automaton
-from logitkit.reasoning.thinking_state import ThinkingState, after_output, after_prompt
+from logitkit.reasoning.thinking_state import ThinkingState
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.bank_user import BankUser
@@ -163,9 +163,8 @@ class ThinkingBudget(BankUser):
             )
             if after is not None:
                 return state._replace(at=state.at._replace(state=after[0]), spent=after[1])
-        step = after_prompt if prompt else after_output
         for column in token_columns(tokens):
-            state = layout.graphs.run(step, (layout.tables, size), state, column)
+            state = state.advance_tensors(layout.tables, size, column, prompt)
         return state
 
     def process_logits(self, state: ThinkingState, logits: Tensor, context: Context) -> tuple[ThinkingState, Tensor]:

@@ -200,7 +200,7 @@ class Bank:
         return self.layout_on(device).tables
 
     def layout_on(self, device: torch.device) -> BankLayout:
-        """Return the tables of all automata on a device, and the graphs that read them, including all changes to the bank.
+        """Return the tables of all automata on a device, including all changes to the bank.
 
         A traced graph takes them as inputs. It cannot update them when it runs, so from the first trace on, `lease` does. Until
         a freed slot is leased again, a graph may still find the old automaton in it, but only through that automaton's own

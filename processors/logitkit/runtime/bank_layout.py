@@ -30,7 +30,6 @@ from logitkit.lazy import lazy
 from logitkit.runtime.bank_tables import NEUTRAL_ROWS, BankTables
 from logitkit.runtime.row_mask import finished_ids
 from logitkit.runtime.stack_tables import StackTables
-from logitkit.runtime.step_graphs import StepGraphs, capture_on
 
 __all__ = ["BankLayout"]
 
@@ -57,8 +56,6 @@ class BankLayout:
         ends: tuple[Sequence[int], int | None] | None = None,
     ) -> None:
         self.device = device
-        # They read these tables where they are, so each layout has its own graphs.
-        self.graphs = StepGraphs(capture_on(device))
         present = [a for a in automata if a is not None]
         if ends is None:
             ends = (present[0].eos_ids, present[0].pad_id) if present else ((), None)

@@ -71,7 +71,7 @@ def advance_branching(bank: Bank, state: BranchingState, tokens: Tensor) -> Bran
             if made is not None:
                 return BranchingState(*state[:2], made[0], made[1], state.most, made[2])
         for column in token_columns(tokens):
-            state = layout.graphs.run(_advanced, layout.stacks, state, column)
+            state = _advanced(layout.stacks, state, column)
         return state
     rows, narrowed = state.configurations(), state.narrowed.tolist()
     runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
@@ -96,7 +96,7 @@ def mask_branching(bank: Bank, state: BranchingState, logits: Tensor) -> Tensor:
 
             if branching_step(layout.kernel_tables, state[:2], state[2:], None, logits) is not None:
                 return logits
-        now, allowed = layout.graphs.run(_legal, layout.stacks, state)
+        now, allowed = _legal(layout.stacks, state)
         return keep_allowed(layout.tables, state.slots[:, 0], now, allowed, logits)
     array, never, zero = as_array(logits)
     width = array.shape[1]

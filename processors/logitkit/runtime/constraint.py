@@ -221,8 +221,7 @@ def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
 
 def mask_tensors(layout: BankLayout, state: AutomatonState, logits: Tensor) -> Tensor:
     """Mask with tensors only, by the tables on the device of the logits; see `mask`."""
-    # The logits are not copied into a graph, since they are large.
-    now, legal = layout.graphs.run(legal_tensors, layout.tables, *state)
+    now, legal = legal_tensors(layout.tables, *state)
     return keep_allowed(layout.tables, state.slot, now, legal, logits)
 
 

@@ -37,11 +37,11 @@ def advance_on_device(
             return StackRows(*after)
     if rows.stack.shape[1]:
         for column in token_columns(tokens):
-            rows = layout.graphs.run(advance_stacks, layout.stacks, slot, generation, rows, column)
+            rows = advance_stacks(layout.stacks, slot, generation, rows, column)
         return rows
     state = rows.state
     for column in token_columns(tokens):
-        state = layout.graphs.run(advance_tensors, layout.tables, slot, generation, state, column)
+        state = advance_tensors(layout.tables, slot, generation, state, column)
     return rows._replace(state=state)
 
 
@@ -65,8 +65,7 @@ def mask_on_device(layout: BankLayout, slot: Tensor, generation: Tensor, rows: S
         if constraint_step(layout.kernel_tables, slot, generation, rows, None, logits) is not None:
             return logits
     if rows.stack.shape[1]:
-        now, legal = layout.graphs.run(legal_stacks, layout.stacks, slot, generation, rows)
+        now, legal = legal_stacks(layout.stacks, slot, generation, rows)
     else:
-        now, legal = layout.graphs.run(legal_tensors, layout.tables, slot, generation, rows.state)
-    # The logits are not copied into a graph, since they are large.
+        now, legal = legal_tensors(layout.tables, slot, generation, rows.state)
     return keep_allowed(layout.tables, slot, now, legal, logits)

@@ -28,7 +28,7 @@ from logitkit.stopping.stop_automaton import StopAutomaton
 from logitkit.stopping.stop_bank import StopBank, stop_bank
 from logitkit.stopping.stop_list import checked_stops
 from logitkit.stopping.stop_mask import stop_rows, stop_tensors
-from logitkit.stopping.stop_state import NO_TOKEN, StopState, after_output, after_prompt
+from logitkit.stopping.stop_state import NO_TOKEN, StopState
 from logitkit.vocabulary.marker import Marker
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -169,9 +169,8 @@ class StopStrings(BankUser):
             after = stop_step(layout.kernel_tables, lengths, at.slot, at.generation, rows, tokens, prompt=prompt)
             if after is not None:
                 return StopState(state.at._replace(state=after[0]), *after[1:])
-        step = after_prompt if prompt else after_output
         for column in token_columns(tokens):
-            state = layout.graphs.run(step, (layout.tables, lengths), state, column)
+            state = state.advance_tensors(layout.tables, lengths, column, prompt)
         return state
 
     def process_logits(self, state: StopState, logits: Tensor, context: Context) -> tuple[StopState, Tensor]:

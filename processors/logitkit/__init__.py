@@ -1,6 +1,6 @@
 """Logits processors, written once over torch and used unchanged in every engine."""
 
-from typing import TYPE_CHECKING
+import typing
 
 from logitkit.composition.chain import Chain as Chain
 from logitkit.composition.chain import chain as chain
@@ -151,7 +151,7 @@ _OF_ADAPTERS = frozenset({"Session", "continuous", "generate_typed", "logits_pro
 
 
 # With it, a type checker would allow any name.
-if not TYPE_CHECKING:
+if not typing.TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         where = ""

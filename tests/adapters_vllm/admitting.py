@@ -58,7 +58,7 @@ async def answers(configs: list[str | None]) -> dict[str, Any]:
             for turn in range(2)
         ]
         (compiler,) = admission._compilers.values()
-        compiler._most = 0
+        compiler._jobs.most = 0
         full = await answer(llm, 1000, '{"regex": "[0-9]{7}"}')
     finally:
         llm.shutdown()

@@ -1,4 +1,7 @@
-"""For the tests with vLLM, which run in a separate environment. Without vLLM they are skipped, and in CI they fail."""
+"""For the tests with vLLM, which run in a separate environment: `scripts/test --engine vllm`. There and in CI, none is skipped.
+
+Skipping is for `pytest tests` in the environment of all other tests, which lacks vLLM.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         # vLLM and its dependencies warn of many things that are not errors of logitkit.
         item.add_marker(pytest.mark.filterwarnings("default"))
-        # In CI, vLLM must be there: without it, its tests fail.
+        # CI must have vLLM: without it, these tests fail.
         if find_spec("vllm") is None and not os.environ.get("CI"):
             item.add_marker(pytest.mark.skip(reason="vLLM is not installed here: scripts/test --engine vllm"))
 

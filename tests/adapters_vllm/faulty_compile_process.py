@@ -30,7 +30,7 @@ def _faulty(self: Configurations, what: Asked) -> Verdict:
             time.sleep(0.01)
     if word == "burns-until":
         with Path(marker).with_suffix(".begun").open("a") as file:
-            file.write(f"{os.getpid()}\n")
+            file.write(f"{os.getpid()} {os.getpriority(os.PRIO_PROCESS, 0)}\n")
         while not Path(marker).exists():
             pass
     if word == "fails":

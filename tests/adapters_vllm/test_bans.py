@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import pickle
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -182,6 +184,16 @@ def test_requests_with_different_bans_are_different(configurations: Configuratio
     assert made[1] is made[2]
     assert len({id(one) for one in made}) == 3
     assert [written(one, set(), 3) for one in made[1:4]] == [b"b", b"b", b"a"]
+
+
+def test_what_is_compiled_for_some_tokens_stays_while_other_requests_come(configurations: Configurations) -> None:
+    configurations.processors.limit = 0
+    banned = {"bad_words_token_ids": [[ord("a")]]}
+    left = weakref.ref(processor(configurations, {"regex": "[ab]"}, **banned).vocabulary)
+    for text in ("x", "y", "z"):
+        processor(configurations, {"regex": text})
+    gc.collect()
+    assert left() is processor(configurations, {"regex": "[ab]+"}, **banned).vocabulary
 
 
 def test_bans_are_read_from_vllm_s_parameters(llm: Any) -> None:

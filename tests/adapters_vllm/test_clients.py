@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from argparse import Namespace
 from typing import Any
 
 import pytest
 
-from logitkit_adapters.vllm.clients import NOBODY, Client, NotedClient, current_client, note_clients, retry_after
+from logitkit_adapters.vllm import internals
+from logitkit_adapters.vllm.clients import (
+    NOBODY,
+    Client,
+    NotedClient,
+    current_client,
+    install_client_notes,
+    retry_after,
+)
 
 
 def scope(host: str | None = "203.0.113.7", **headers: str) -> dict[str, Any]:
@@ -89,9 +98,8 @@ def test_a_request_that_is_turned_away_says_when_to_try_again() -> None:
 def test_vllm_s_server_notes_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     from vllm.entrypoints.launchers import app as server
 
-    monkeypatch.setattr(server, "init_entrypoints_middleware", server.init_entrypoints_middleware)
-    for _ in range(2):  # once is enough
-        note_clients()
+    monkeypatch.setattr(server, "init_entrypoints_middleware", inspect.unwrap(server.init_entrypoints_middleware))
+    install_client_notes()
     made = server.FastAPI()
     origins = {"allowed_origins": ["*"], "allowed_methods": ["*"], "allowed_headers": ["*"], "allow_credentials": False}
     arguments = Namespace(api_key=["key"], enable_request_id_headers=False, middleware=[], **origins)
@@ -99,8 +107,11 @@ def test_vllm_s_server_notes_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.cls for one in made.user_middleware].count(NotedClient) == 1
 
 
-def test_a_process_without_a_server_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
+def test_a_release_without_that_function_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vllm.entrypoints.launchers import app as server
 
-    monkeypatch.setitem(sys.modules, "vllm.entrypoints.launchers.app", None)
-    note_clients()
+    monkeypatch.delattr(server, "init_entrypoints_middleware")
+    internals.missing.cache_clear()
+    install_client_notes()
+    internals.missing.cache_clear()
+    assert not hasattr(server, "init_entrypoints_middleware")

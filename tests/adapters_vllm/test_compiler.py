@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +16,12 @@ from logitkit import Regex
 from logitkit.compiler.tokens import leaf_tokens
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime import AutomatonFiles
-from logitkit_adapters.vllm.clients import NOBODY, Client
-from logitkit_adapters.vllm.compile_process import NICENESS, SLOW_NICENESS, warm_up
-from logitkit_adapters.vllm.compiler import CompileFailed, Compiler, Unavailable
-from logitkit_adapters.vllm.fork_server import COMMAND, ForkServer
+from logitkit_adapters.vllm.compile_process import Setup, warm_up
+from logitkit_adapters.vllm.compiler import CompileFailed
+from logitkit_adapters.vllm.fork_server import ForkServer, NotStarted
+from logitkit_adapters.vllm.jobs import Unavailable
 from logitkit_adapters.vllm.parameters import Asked
-from logitkit_adapters.vllm.verdicts import Verdict
-
-FAULTY = (
-    sys.executable,
-    "-c",
-    COMMAND[2].replace("logitkit_adapters.vllm.compile_process", "tests.adapters_vllm.faulty_compile_process"),
-)
-ANNA, ANNA_TOO, BEN = Client("1.1.1.1"), Client("1.1.1.1", b"another key"), Client("2.2.2.2")
-VOCABULARY = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), b"ab", None], eos_ids=[257])
+from tests.adapters_vllm.faulty_compiler import VOCABULARY, Setting, regex, run
 
 
 def test_what_most_schemas_share_is_compiled_before_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,71 +34,6 @@ def test_what_most_schemas_share_is_compiled_before_they_come(monkeypatch: pytes
     monkeypatch.setattr(leaf_tokens, "_made", again)
     for schema in ({}, {"properties": {"a": {"type": "string", "maxLength": 77}, "b": {"type": "array"}}}):
         lk.JsonSchema(schema, VOCABULARY)
-
-
-class Setting:
-    """A compiler, and the verdicts that it has found."""
-
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self.folder = folder
-        self.found: list[tuple[str, Verdict]] = []
-        self.compiler = Compiler(
-            VOCABULARY,
-            folder / "files",
-            lambda what, verdict: self.found.append((what.text or "", verdict)),
-            **settings,
-        )
-
-    async def verdict(self, pattern: str, client: Client = NOBODY) -> Verdict:
-        text = regex(pattern)
-        return await self.compiler.verdict(Asked(text, text, None), client)
-
-    def asks(self, *patterns: str, client: Client = NOBODY) -> list[asyncio.Task[Verdict]]:
-        return [asyncio.create_task(self.verdict(pattern, client)) for pattern in patterns]
-
-    def waits(self, name: str) -> str:
-        """Return a pattern that compiles when `go` says so."""
-        return f"waits-for {self.folder / name}"
-
-    def burns(self, name: str) -> str:
-        """Return a pattern that takes time of the processor until `go` says that it is enough."""
-        return f"burns-until {self.folder / name}"
-
-    def go(self, name: str) -> None:
-        (self.folder / name).touch()
-
-    async def begun(self, name: str) -> None:
-        while not (self.folder / name).with_suffix(".begun").exists():
-            await asyncio.sleep(0.01)
-
-
-async def refusals(tasks: Sequence[asyncio.Task[Verdict]]) -> set[str | None]:
-    return {verdict.refusal for verdict in await asyncio.gather(*tasks)}
-
-
-def regex(pattern: str) -> str:
-    return json.dumps({"regex": pattern})
-
-
-@asynccontextmanager
-async def setting(folder: Path, **settings: Any) -> AsyncIterator[Setting]:
-    made = Setting(folder, **{"forks": ForkServer(FAULTY), **settings})
-    try:
-        yield made
-    finally:
-        made.compiler.close()
-        await asyncio.sleep(0)  # its sockets close
-
-
-Run = Callable[[Setting], Any]
-
-
-def run(folder: Path, test: Run, **settings: Any) -> None:
-    async def whole() -> None:
-        async with setting(folder, **settings) as made:
-            await asyncio.wait_for(test(made), 240)
-
-    asyncio.run(whole())
 
 
 def test_an_automaton_is_left_in_a_file(tmp_path: Path) -> None:
@@ -190,39 +114,6 @@ def test_what_has_begun_is_remembered_though_nobody_waits(tmp_path: Path) -> Non
     run(tmp_path, test)
 
 
-def test_the_number_of_waiting_configurations_is_limited(tmp_path: Path) -> None:
-    async def test(made: Setting) -> None:
-        waiting = [asyncio.create_task(made.verdict(made.waits("a")))]
-        await made.begun("a")
-        waiting.append(asyncio.create_task(made.verdict("b")))
-        await asyncio.sleep(0)
-        with pytest.raises(Unavailable, match=r"2 configurations with .* wait to be compiled; allowed are 1") as error:
-            await made.verdict("c")
-        assert f"Try again in {error.value.seconds} second" in str(error.value)
-        # Others may wait for the same.
-        waiting.append(asyncio.create_task(made.verdict("b")))
-        made.go("a")
-        assert all(verdict.refusal is None for verdict in await asyncio.gather(*waiting))
-        assert (await made.verdict("c")).refusal is None
-
-    run(tmp_path, test, most=1)
-
-
-def test_the_characters_of_waiting_configurations_are_limited(tmp_path: Path) -> None:
-    async def test(made: Setting) -> None:
-        waiting = [asyncio.create_task(made.verdict(made.waits("a")))]
-        await made.begun("a")
-        # One alone may have more.
-        waiting.append(asyncio.create_task(made.verdict("b")))
-        await asyncio.sleep(0)
-        with pytest.raises(Unavailable, match="with 10 characters"):
-            await made.verdict("c")
-        made.go("a")
-        assert all(verdict.refusal is None for verdict in await asyncio.gather(*waiting))
-
-    run(tmp_path, test, most_characters=10)
-
-
 def test_what_takes_too_long_is_refused_and_others_go_on(tmp_path: Path) -> None:
     async def test(made: Setting) -> None:
         late, other = await asyncio.gather(made.verdict(made.waits("never")), made.verdict("b+"))
@@ -290,93 +181,18 @@ def test_those_who_wait_for_a_compiler_that_is_closed_get_an_answer(tmp_path: Pa
     run(tmp_path, test)
 
 
-def test_a_slow_configuration_does_not_keep_others_waiting(tmp_path: Path) -> None:
-    async def test(made: Setting) -> None:
-        slow = made.asks(made.burns("a"))
-        await made.begun("a")
-        assert (await made.verdict("b+")).refusal is None
-        made.go("a")
-        assert await refusals(slow) == {None}
-        # It was not begun again, and had a low priority.
-        assert len((tmp_path / "a.begun").read_text().split()) == 1
+def test_processes_that_are_killed_while_they_start_are_not_started_again() -> None:
+    # A pipe has no room for so much, and this process reads nothing.
+    many = lk.Vocabulary([*VOCABULARY.tokens, *(str(number).encode() for number in range(100_000))], eos_ids=[257])
+    forks = ForkServer((sys.executable, "-c", "import time; time.sleep(600)"))
 
-    run(tmp_path, test)
+    async def whole() -> None:
+        starting = [asyncio.create_task(forks.fork(Setup(many, None, None, 1.0, 1.0))) for _ in range(2)]
+        await asyncio.sleep(0.5)  # the first one writes, and the second waits for it
+        forks.kill()
+        for task in starting:
+            with pytest.raises(NotStarted):
+                await asyncio.wait_for(task, 60)
+        assert forks._process is None
 
-
-def test_a_slow_configuration_continues_with_low_priority(tmp_path: Path) -> None:
-    async def test(made: Setting) -> None:
-        own = os.getpriority(os.PRIO_PROCESS, 0)
-        slow = made.asks(made.burns("a"))
-        await made.begun("a")
-        process = int((tmp_path / "a.begun").read_text())
-        assert os.getpriority(os.PRIO_PROCESS, process) == own + NICENESS
-        await made.verdict("b+")  # in another process, as the first one is slow now
-        assert os.getpriority(os.PRIO_PROCESS, process) == own + SLOW_NICENESS
-        made.go("a")
-        assert await refusals(slow) == {None}
-
-    run(tmp_path, test)
-
-
-def test_slow_configurations_wait_for_one_another(tmp_path: Path) -> None:
-    async def test(made: Setting) -> None:
-        names = "abc"
-        slow = made.asks(*map(made.burns, names))
-        while not all((tmp_path / name).with_suffix(".begun").exists() for name in names):
-            await asyncio.sleep(0.01)
-        assert (await made.verdict("d+")).refusal is None
-        # All were tried, and one of them continues.
-        assert made.compiler._slow == 1
-        for name in reversed(names):
-            made.go(name)
-        assert await refusals(slow) == {None}
-        assert [len((tmp_path / f"{name}.begun").read_text().split()) for name in names] == [1, 2, 2]
-
-    run(tmp_path, test)
-
-
-def test_clients_take_turns(tmp_path: Path) -> None:
-    async def test(made: Setting) -> None:
-        first = made.asks(made.waits("a"), client=ANNA)
-        await made.begun("a")
-        many = made.asks("b", "c", "d", client=ANNA)
-        await asyncio.sleep(0)
-        one = made.asks("e", client=BEN)
-        await asyncio.sleep(0)
-        made.go("a")
-        assert await refusals([*first, *many, *one]) == {None}
-        assert [text for text, _ in made.found[1:]] == [regex(pattern) for pattern in "becd"]
-
-    run(tmp_path, test)
-
-
-def test_a_configuration_of_two_clients_is_compiled_once_when_the_first_turn_comes(tmp_path: Path) -> None:
-    async def test(made: Setting) -> None:
-        first = made.asks(made.waits("a"), client=ANNA)
-        await made.begun("a")
-        many = made.asks("b", "c", "d", client=ANNA)
-        await asyncio.sleep(0)
-        one = made.asks("d", client=BEN)
-        await asyncio.sleep(0)
-        made.go("a")
-        assert await refusals([*first, *many, *one]) == {None}
-        assert (await made.verdict("e", BEN)).refusal is None
-        assert [text for text, _ in made.found[1:]] == [regex(pattern) for pattern in "bdce"]
-
-    run(tmp_path, test)
-
-
-def test_a_client_with_many_configurations_makes_room_for_others(tmp_path: Path) -> None:
-    async def test(made: Setting) -> None:
-        first = made.asks(made.waits("a"), client=ANNA)
-        await made.begun("a")
-        many = made.asks("b", "c", client=ANNA) + made.asks("d", client=ANNA_TOO)
-        await asyncio.sleep(0)
-        others = made.asks("e", "c", client=BEN)
-        await asyncio.sleep(0)
-        made.go("a")
-        assert await refusals([*first, many[0], many[2], *others]) == {None}
-        with pytest.raises(Unavailable, match="allowed are 4"):
-            await many[1]
-
-    run(tmp_path, test, most=4)
+    asyncio.run(whole())

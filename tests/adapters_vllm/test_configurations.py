@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from logitkit.runtime import BankUser, shared_by
 from logitkit_adapters.hooks.recent import ENTRY_BYTES, Recent
 from logitkit_adapters.vllm import configurations as configurations_module
 from logitkit_adapters.vllm import verdicts
+from logitkit_adapters.vllm.bans import NO_BANS, EngineBans
 from logitkit_adapters.vllm.configurations import Configurations
 from logitkit_adapters.vllm.parameters import DOCUMENTS, Asked, asked
 from logitkit_adapters.vllm.verdicts import Verdict, Verdicts
@@ -133,7 +135,9 @@ def test_refusals_do_not_push_out_what_is_allowed() -> None:
 def test_verdicts_depend_on_all_that_the_processor_does() -> None:
     kept = Verdicts()
     texts = ["1", "1 1", "", "\ud800", "\\ud800", "é", "e\u0301"]
-    questions = [Asked(text, text, tokens) for text in texts for tokens in (None, 1, 11)]
+    bans = [NO_BANS, EngineBans((1, 2)), EngineBans((12,)), EngineBans(None, ((1, 2),)), EngineBans(None, ((1,), (2,)))]
+    asked_for = itertools.product(texts, (None, 1, 11), bans)
+    questions = [Asked(text, text, tokens, banned) for text, tokens, banned in asked_for]
     for what in questions:
         assert kept.get(what) is None
         kept.put(what, Verdict(repr(what)))
@@ -315,6 +319,16 @@ def test_what_workers_keep_is_bounded() -> None:
     assert len(banks) == 3
     # No bank holds an automaton whose processor has gone.
     assert sum(len(bank._leases) for bank in banks) <= 2 * len(configurations.processors)
+
+
+def test_bans_of_a_request_count_where_its_processor_is_kept(configurations: Configurations) -> None:
+    configurations.processors.limit = 2**23
+    for number in range(20):
+        # A tuple of ids of its own takes 36 bytes for each.
+        allowed = tuple(json.loads(json.dumps([*range(number, 100_000 + number)])))
+        configurations.processor(Asked("{}", "{}", None, EngineBans(allowed)))
+        configurations.processor(Asked("{}", "{}", None, EngineBans(None, ((1,), allowed))))
+    assert 1 <= len(configurations.processors) <= 2
 
 
 def test_an_engine_s_own_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

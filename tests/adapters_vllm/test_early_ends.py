@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import urllib.request
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +14,7 @@ import openai
 import pytest
 
 import logitkit as lk
+from logitkit.errors import BankFull
 from logitkit_adapters.vllm import watching
 from logitkit_adapters.vllm.configurations import Configurations
 from logitkit_adapters.vllm.early_ends import ends_early, leaves_language
@@ -145,6 +148,17 @@ def test_a_text_without_tokens_is_judged_always() -> None:
     assert "ended after 2 tokens" in judged(made, b"12", may_end=True, end="stop")[0]
 
 
+def test_a_text_that_cannot_be_judged_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: Any) -> Any:
+        raise BankFull("no room")
+
+    monkeypatch.setattr(Configurations, "processor", full)
+    assert judged(Engine(), b"12", may_end=True, end="stop") == {}
+    assert "a text was not checked for an early end: no room" in caplog.text
+
+
 def test_samples_are_judged_when_they_end_and_once() -> None:
     params = SimpleNamespace(extra_args={"logitkit": STUCK}, max_tokens=20, output_kind=SimpleNamespace(name="DELTA"))
     what = asked(params)
@@ -162,6 +176,30 @@ def test_samples_are_judged_when_they_end_and_once() -> None:
     assert see(1, b"", "stop")
     assert [*watch.early_ends()] == [1]
     assert watch.early_ends() == {}
+
+
+def test_requests_that_are_aborted_do_not_keep_their_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, the memory of its model would not be free again."""
+
+    class Offline(Engine):
+        @watching._following_requests
+        def add_request(self, request_id: str, prompt: Any, params: Any) -> None: ...
+
+    def watch_of(made: Any, params: Any, prompt: Any) -> watching.Watch:
+        what = asked(params)
+        assert what is not None
+        return watching.Watch(made, Configurations(VOCABULARY), what, params, [], True)
+
+    monkeypatch.setattr(watching, "check_request", lambda *_: None)
+    monkeypatch.setattr(watching, "watch_of", watch_of)
+    made = Offline()
+    params = SimpleNamespace(extra_args={"logitkit": STUCK}, max_tokens=20, output_kind=SimpleNamespace(name="DELTA"))
+    made.add_request("a", "prompt", params)
+    assert [*watching._offline[made]] == ["a"]
+    gone = weakref.ref(made)
+    del made
+    gc.collect()
+    assert gone() is None
 
 
 def test_requests_without_a_constraint_are_not_followed(llm: Any) -> None:

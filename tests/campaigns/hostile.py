@@ -23,7 +23,8 @@ import logitkit as lk
 from logitkit.errors import LogitkitError
 from tests.automata.digest_attacks import ATTACKS, PLAIN, Letters
 from tests.campaigns.campaign import Campaign, drawn
-from tests.campaigns.towers import Tower, towers
+from tests.campaigns.tower import Tower
+from tests.campaigns.towers import towers
 from tests.vocabularies import tekken
 
 # The promise is about two seconds and 500 MB. Here the processor is shared.

@@ -1,95 +1,20 @@
-"""Random towers: configurations in which small parts contain each other many times.
-
-A tower has levels, and each level uses the one below it once or more often. So a few hundred characters ask for any amount of
-work, and every loop that depends on it must count its steps.
-"""
+"""Random towers of schemas, patterns and structural tags, and all kinds of towers together."""
 
 from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-__all__ = ["Tower", "towers"]
+from tests.campaigns.grammar_towers import grammars, lark_grammars
+from tests.campaigns.tower import Tower, levels_and_end
 
-LEVELS = (3, 10, 30, 75, 200, 1000)
-COPIES = (2, 3, 10, 50)
-COUNTS = ("{2}", "{3}", "{0,2}", "{0,9}", "{1,30}", "{0,99}", "{2,}", "*", "+", "?")
+__all__ = ["towers"]
 
-# N is the level below, R the lowest level, T the top one, I the number of the level.
-RULES = (
-    *(
-        "N N",
-        "N? N",
-        "N | N N",
-        'N | "x"',
-        'N* "a" N',
-        '"a" N "b" N',
-        '"(" N ")" N?',
-        "N N?",
-        'N "x" N',
-        "N N N",
-        "(N | T)?",
-    ),
-    *(
-        'N "+" N | N',
-        '"aI" N | "b" N',
-        "N [a-z]*",
-        "[^x]* N",
-        '("aI" N)? R',
-        "N | R N",
-        'N "," N | "(" T ")"',
-        "N? N? N?",
-    ),
-    *("[a-z] N [0-9] N", '"a"* N* "b"*', 'N "x"? | "xI" N', '"-"? N "-"? N', "(N N | N)+", '"é" N | "è" N'),
-)
-ENDS = (
-    '"a"?',
-    '"a"',
-    "[a-z]*",
-    '""',
-    '"a" | "ab"',
-    "[^a]",
-    '"(" T ")" | "b"',
-    '"a" T? | "b"',
-    "[a-z]{0,50}",
-    ".",
-    '"éa"?',
-)
-
-TERMINALS = (
-    *(
-        "N N",
-        "N? N",
-        "N | N N",
-        'N | "x"',
-        '"a" N "b" N',
-        'N "x" N',
-        "N /[a-z]*/",
-        "(N N | N)+",
-        "/[^x]*/ N",
-        "N /x*?y/",
-        "N~2",
-    ),
-    *("N & /[a-z]*/", "N & ~/a*b/", '~N | "a"', "N N | /aI.*/", r"N /\w/", r"/\p{L}/ N | N", "N /a(?!b)/", '"aI"i N'),
-)
-TERMINAL_ENDS = (
-    "/[ab]/",
-    "/a+/",
-    "/a?b/",
-    r"/\w+/",
-    "/(a|b)*a(a|b){5}/",
-    "/.*?x/",
-    '"ab"',
-    r"/[^\n]*/",
-    "/a|ab/",
-    r"/\b/",
-)
-
+# N is the level below, I the number of the level.
 SCHEMAS: tuple[Any, ...] = (
     {"allOf": ["N", "N"]},
     {"anyOf": ["N", {"properties": {"aI": "N"}}]},
@@ -112,87 +37,19 @@ SCHEMAS: tuple[Any, ...] = (
     {"$ref": "#/$defs/d0"},
 )
 SCHEMA_ENDS: tuple[Any, ...] = (
-    *(
-        {"type": "integer"},
-        {"type": "string", "maxLength": 99},
-        {},
-        {"const": {"a": [1, 2]}},
-        {"type": "number", "multipleOf": 0.07},
-    ),
-    *(
-        {"type": "string", "pattern": "^(a|b)*a(a|b){8}$"},
-        {"$ref": "#"},
-        {"type": "string", "format": "date-time"},
-        False,
-    ),
-    *(
-        {"type": "object", "properties": {"v": {"$ref": "#"}}},
-        {"enum": [*range(300)]},
-        {"type": "string", "minLength": 9000},
-    ),
+    {"type": "integer"},
+    {"type": "string", "maxLength": 99},
+    {},
+    {"const": {"a": [1, 2]}},
+    {"type": "number", "multipleOf": 0.07},
+    {"type": "string", "pattern": "^(a|b)*a(a|b){8}$"},
+    {"$ref": "#"},
+    {"type": "string", "format": "date-time"},
+    False,
+    {"type": "object", "properties": {"v": {"$ref": "#"}}},
+    {"enum": [*range(300)]},
+    {"type": "string", "minLength": 9000},
 )
-
-
-@dataclass(frozen=True)
-class Tower:
-    """A configuration.
-
-    Args:
-        what: Its kind.
-        config: The configuration, as JSON.
-    """
-
-    what: str
-    config: str
-
-
-def _numbered(lines: list[str], define: str) -> str:
-    return "\n".join(f"r{i} {define} {line}" for i, line in enumerate(lines))
-
-
-@st.composite
-def _towers(draw: DrawFn, templates: tuple[Any, ...], ends: tuple[Any, ...], most: int) -> tuple[list[Any], Any]:
-    """The templates of the levels, and the lowest level."""
-    few = draw(st.lists(st.sampled_from(templates), min_size=1, max_size=3))
-    levels = draw(st.sampled_from([count for count in LEVELS if count <= most]))
-    return [few[i % len(few)] for i in range(levels)], draw(st.sampled_from(ends))
-
-
-def _rule(template: str, level: int, lowest: int, prefix: str = "r") -> str:
-    names = {"N": f"{prefix}{level + 1}", "R": f"{prefix}{lowest}", "T": f"{prefix}0", "I": f"{level}"}
-    return "".join(names.get(character, character) for character in template)
-
-
-@st.composite
-def grammars(draw: DrawFn) -> Tower:
-    levels, end = draw(_towers(RULES, ENDS, 1000))
-    count = draw(st.sampled_from(("", "", *COUNTS)))
-    lines = [_rule(f"({template}){count}" if count else template, i, len(levels)) for i, template in enumerate(levels)]
-    text = "root ::= r0\n" + _numbered([*lines, _rule(end, len(levels), len(levels))], "::=")
-    return Tower("grammar", json.dumps({"grammar": text}))
-
-
-@st.composite
-def lark_grammars(draw: DrawFn) -> Tower:
-    levels, end = draw(_towers(TERMINALS, TERMINAL_ENDS, 1000))
-    lines = [f"R{i}: {_rule(template, i, len(levels), 'R')}" for i, template in enumerate(levels)]
-    lines.append(f"R{len(levels)}: {end}")
-    used = draw(
-        st.sampled_from(
-            (
-                "R0",
-                "R0+",
-                "(R0 | R1)+",
-                "R0 R1",
-                'R0 ("," R0)*',
-                "(" + " | ".join(f"R{i}" for i in range(min(30, len(levels)))) + ")*",
-            )
-        )
-    )
-    ignored = draw(st.sampled_from(("", "", '\n%ignore " "', "\n%ignore /#[^x]*/", "\n%ignore R0")))
-    lexer = draw(st.sampled_from(("longest", "contextual", "dynamic", None)))
-    text = f"start: {used}\n" + "\n".join(lines) + ignored
-    return Tower("grammar in Lark's syntax", json.dumps({"grammar": {"text": text, "syntax": "lark", "lexer": lexer}}))
 
 
 def _schema(template: Any, level: int) -> Any:
@@ -213,7 +70,7 @@ def _schema(template: Any, level: int) -> Any:
 
 @st.composite
 def schemas(draw: DrawFn) -> Tower:
-    levels, end = draw(_towers(SCHEMAS, SCHEMA_ENDS, 1000))
+    levels, end = draw(levels_and_end(SCHEMAS, SCHEMA_ENDS, 1000))
     defined = {f"d{i}": _schema(template, i) for i, template in enumerate(levels)}
     schema = {"$ref": "#/$defs/d0", "$defs": {**defined, f"d{len(levels)}": end}}
     form = draw(st.sampled_from(("json_schema", "json_schema", "lax", "tools", "lark", "tag")))
@@ -234,28 +91,31 @@ def schemas(draw: DrawFn) -> Tower:
 
 
 PATTERNS = (
-    *(
-        "NN",
-        "N?N",
-        "(?:N|NN)",
-        "(?:N|x)",
-        "N*aN",
-        "(?:N)+b?",
-        "(?=N)N",
-        "(?!N)N?",
-        "(?<=a)N",
-        "(?>N)N",
-        "N.{0,30}",
-        r"\w{0,9}N",
-    ),
-    *("[^x]*N", "(?i:N)", r"\bN", "N{0,5}", "(?:N){3}", r"(?:N|\p{L}N)"),
+    "NN",
+    "N?N",
+    "(?:N|NN)",
+    "(?:N|x)",
+    "N*aN",
+    "(?:N)+b?",
+    "(?=N)N",
+    "(?!N)N?",
+    "(?<=a)N",
+    "(?>N)N",
+    "N.{0,30}",
+    r"\w{0,9}N",
+    "[^x]*N",
+    "(?i:N)",
+    r"\bN",
+    "N{0,5}",
+    "(?:N){3}",
+    r"(?:N|\p{L}N)",
 )
 PATTERN_ENDS = ("a", "a?", "[ab]*", r"\w", ".", "(?:a|ab)", r"\p{Lu}\d", "é", "(?:a|b)*a(?:a|b){5}")
 
 
 @st.composite
 def patterns(draw: DrawFn) -> Tower:
-    levels, pattern = draw(_towers(PATTERNS, PATTERN_ENDS, 75))
+    levels, pattern = draw(levels_and_end(PATTERNS, PATTERN_ENDS, 75))
     for template in levels:
         longer = template.replace("N", pattern)
         if len(longer) > 50_000:
@@ -289,7 +149,7 @@ FORMAT_ENDS: tuple[Any, ...] = (
 
 @st.composite
 def structural_tags(draw: DrawFn) -> Tower:
-    levels, found = draw(_towers(FORMATS, FORMAT_ENDS, 10))
+    levels, found = draw(levels_and_end(FORMATS, FORMAT_ENDS, 10))
     for level, template in enumerate(levels):
         written = json.dumps(template).replace('"N"', json.dumps(found)).replace("I", str(level))
         if len(written) > 100_000:

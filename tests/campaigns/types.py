@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import warnings
 from collections import Counter
 from dataclasses import dataclass
@@ -13,14 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from pydantic import TypeAdapter
 
-import logitkit as lk
 from logitkit.compiler import NestedDfa
-from logitkit.errors import ConfigurationError, UnsupportedSchema
+from logitkit.errors import ConfigurationError
 from logitkit.json_schema.typed_dicts import supported
 from tests.campaigns.campaign import Campaign, drawn
-from tests.json_schema.acceptance import BYTES
+from tests.campaigns.json_texts import compiled, written
 from tests.json_schema.random_types import TEXTS, TYPES, Drawn
-from tests.json_schema.writing import TooLong, Writer
 
 WRITTEN = 12
 
@@ -72,19 +69,18 @@ def check(case: Case, tried: Counter[str]) -> None:
         judge = Judge(case.drawn.given)
     except Exception:  # noqa: BLE001 - pydantic refuses a constraint on a type in many ways
         assume(False)
+
+    def has_a_value() -> bool:
+        return case.drawn.is_exact and any(map(judge.dumped, case.texts))
+
     try:
-        constraint = lk.JsonSchema(case.drawn.given, BYTES)
-    except UnsupportedSchema:
-        tried["types refused, as their schema is unsupported or too large"] += 1
-        return
+        constraint = compiled(case.drawn.given, "types", has_a_value, tried)
     except ConfigurationError as error:
-        if "no value satisfies" in str(error):
-            assert not case.drawn.is_exact or not any(map(judge.dumped, case.texts)), "a type without a value has one"
-            tried["types without a value"] += 1
-            return
         if "has no JSON Schema" not in str(error):
             raise
         tried["types refused by name"] += 1
+        return
+    if constraint is None:
         return
     tried["types compared"] += 1
     dfa = constraint.nested_dfa()
@@ -93,16 +89,10 @@ def check(case: Case, tried: Counter[str]) -> None:
             assert judge.reads(text), f"{text} is accepted, and does not validate"
             tried["texts accepted, found valid"] += 1
         _check_dumped(case, judge, dfa, text, tried)
-    rng, writer = random.Random(case.seed), Writer(dfa)
-    for _ in range(WRITTEN):
-        try:
-            written = writer.write(rng)
-        except TooLong:
-            tried["texts given up, since their writer found no way to an end"] += 1
-            continue
-        assert judge.reads(written), f"{written.decode()} is written, and does not validate"
+    for found in written(dfa, case.seed, WRITTEN, tried):
+        assert judge.reads(found), f"{found.decode()} is written, and does not validate"
         tried["texts written, found valid"] += 1
-        _check_dumped(case, judge, dfa, written, tried)
+        _check_dumped(case, judge, dfa, found, tried)
 
 
 def _check_dumped(case: Case, judge: Judge, dfa: NestedDfa, text: str | bytes, tried: Counter[str]) -> None:

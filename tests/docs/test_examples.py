@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from logitkit_adapters.cli import main
 from logitkit_adapters.transformers import logits_processor as transformers_hook
 from tests.docs.pages import ROOT, examples, pages
 
@@ -70,6 +72,19 @@ def test_the_examples_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(two_lines.code, "README.md", "exec", dont_inherit=True), names)
     written = names["tokenizer"].decode(names["ids"][0], skip_special_tokens=True)
     assert written == "The invoice: " + two_lines.code.strip().rpartition("# ")[2]
+
+
+def test_the_readme_shows_texts_of_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--json"]) == 0
+    (engine, *_) = json.loads(capsys.readouterr().out)["engines"]
+    written = {one["prompt"].strip(): one for case in engine["cases"] for one in case["texts"]}
+    shown = re.findall(
+        r"^- `(.+?)` Alone: `(.+?)` With .*?: `(.+?)`$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert len(shown) == 4
+    for prompt, alone, constrained in shown:
+        assert written[prompt]["without"] == alone.replace("\\n", "\n")
+        assert written[prompt]["with"].startswith(constrained.removesuffix(" ...}"))
 
 
 @pytest.mark.parametrize("page", ELSEWHERE)

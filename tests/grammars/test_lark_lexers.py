@@ -67,6 +67,7 @@ WORDS = "\nA: /[a-z]+/\nB: /[a-z.]+/\n"
         ('start: IF "x" | NAME\nIF.1: /if\\b/\nNAME: /[a-z]+/\n%ignore " "', ["ifx", "if x", "iffy", "if"]),
         # A string that an expression of its priority finds.
         ("start: \"'foo'\" /a+/ | STRING /b+/\nSTRING: /'[^']*'/", ["'foo'a", "'foo'bb", "'bar'b", "'bar'a"]),
+        ('start: "a" /a.?/ | /a.?/', ["aaa", "aa", "a", "ab"]),
         ('start: "-" NUM | SIGN "x"\nSIGN: "+" | "-"\nNUM: /[0-9]+/', ["-1", "-x", "+x"]),
         ('start: "SELECT"i NAME | NAME "."\nNAME: /[a-z]+/\n%ignore " "', ["SELECT a", "select a", "select.", "a."]),
         # Options are tried in order; those of terminals are sorted.

@@ -15,6 +15,31 @@ NODE = shutil.which("node")
 
 TEXTS = ["", "a", "b", "\ud7ff", "\uffff", "🌀", "🌁", "🏿", "😀", "𐀀", "🌀🌀", "🌀a", "a🌀", "😀🌁b", "🇦🇧", "\n"]
 
+# Patterns, whether they are read with the flag u, and which of `TEXTS` match, as node 20 says. The campaign asks node again.
+MATCHED: list[tuple[str, bool, str]] = [
+    (r"^\ud83c\udf00$", True, "🌀"),
+    (r"^\ud83c\udf00+$", True, "🌀 🌀🌀"),
+    (r"^[\ud83c\udf00]+$", True, "🌀 🌀🌀"),
+    (r"^[\uD800\uDC00-\uDBFF\uDFFF]$", True, "🌀 🌁 🏿 😀 𐀀"),
+    (r"^[^\ud800-\udfff]$", True, "a b \ud7ff \uffff 🌀 🌁 🏿 😀 𐀀 \n"),
+    ("^\ud83c\udf00{2}$", True, "🌀🌀"),
+    (r"^\ud83c[\udf00-\udfff]$", False, "🌀 🌁 🏿"),
+    ("^\ud83c[\udf00-\udfff]$", False, "🌀 🌁 🏿"),
+    ("^\ud83c\\udf00$", False, "🌀"),
+    (r"^\ud83c[\udf00-\udfff]+$", False, "🌀 🌁 🏿"),
+    (r"^(?:\ud83c[\udf00-\udfff])+$", False, "🌀 🌁 🏿 🌀🌀"),
+    (r"^(?:a|\ud83c[\udf00-\udfff]){2}$", False, "🌀🌀 🌀a a🌀"),
+    (r"^[\ud83c\udf00-\udfff]+$", False, "🌀 🌁 🏿 🌀🌀"),
+    (r"^[\ud800-\udbff][\udc00-\udfff]$", False, "🌀 🌁 🏿 😀 𐀀"),
+    (r"^(?:[^\ud800-\udfff]|[\ud800-\udbff][\udc00-\udfff])$", False, "a b \ud7ff \uffff 🌀 🌁 🏿 😀 𐀀 \n"),
+    (r"^(?:(?![\ud83c-\udbff][\udc00-\udfff])[^])*$", False, " a b \ud7ff \uffff 𐀀 \n"),
+    (r"\udf00", False, "🌀 🌀🌀 🌀a a🌀"),
+    (r"(?<=\ud83c)\udf01", False, "🌁 😀🌁b"),
+    (r"^.\udf00$", False, "🌀"),
+    (r"^\ud83c", False, "🌀 🌁 🏿 🌀🌀 🌀a 🇦🇧"),
+    (r"^(?:😀?\ud83c[^\ud83d]|\ud800.)b?$", False, "𐀀 😀🌁b"),
+]
+
 _PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}|[\ud800-\udfff]")
 
@@ -23,7 +48,7 @@ ATOMS = r"""
 [\ud83c\udf00-\udfff] [a\ud83c] [a\ud83d-\udc00b] \ud83c\udf00 \ud83c[\udf00-\udf01] \ud83c\udf00+ 🌀 [🌀a] 😀?
 a b . [^a] [^] \w \D \S ^ $ \b (?<=\ud83c) (?!\udf00) (?<!a)
 """
-PATTERNS = st.recursive(
+_COMPOSED = st.recursive(
     st.sampled_from([*ATOMS.split(), "\ud83c", "\udf00", "[\udf00-\udfff]"]),
     lambda inner: st.one_of(
         st.tuples(inner, inner).map("".join),
@@ -36,6 +61,7 @@ PATTERNS = st.recursive(
     ),
     max_leaves=6,
 )
+PATTERNS = st.one_of(_COMPOSED, _COMPOSED, _COMPOSED, st.sampled_from([pattern for pattern, _, _ in MATCHED]))
 
 
 def is_without_the_flag(pattern: str) -> bool:

@@ -87,3 +87,8 @@ def format_cases() -> dict[tuple[str, str], list[tuple[str, bool]]]:
         tests = [test for case in cases for test in case["tests"] if isinstance(test["data"], str)]
         found[draft, keyword.rpartition("/")[2]] = [(test["data"], test["valid"]) for test in tests]
     return found
+
+
+def has_a_label(text: str) -> bool:
+    """Whether some label of a host name begins with `xn--`: since draft 7, none of these is written."""
+    return any(label.lower().startswith("xn--") for label in text.split("."))

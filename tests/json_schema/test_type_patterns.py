@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import warnings
+from itertools import product
 from typing import Annotated, Any
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
 
-from logitkit.errors import PatternSyntaxError, PatternTooLarge
+from logitkit.errors import PatternTooLarge
 from logitkit.json_schema import StringSet
 from logitkit.json_schema.python_patterns import python_as_ecma
 from logitkit.json_schema.rust_patterns import rust_as_ecma
@@ -75,15 +77,26 @@ ATOMS = [
         "[--a]",
         "[^ΐ]",
         "[^\u019b]",
+        "[ ^ a ]",
+        "[ ] -]",
+        "[]-a]",
+        "[A- ]",
+        "[ - - a]",
+        "( ?i:s)",
     ),
 ]
+# Rust's engine repeats anchors and repetitions too; in verbose mode, white space may come between.
+QUANTIFIERS = st.sampled_from(
+    ["*", "+", "?", "{1,2}", "{2}", "*?", "**", " *", "{ 1 , 2 } ?", "{2,} ?", "\n?", "+ ?", "#\n+"]
+)
 RUST: st.SearchStrategy[str] = st.recursive(
     st.sampled_from(ATOMS),
     lambda inner: st.one_of(
         st.lists(inner, min_size=2, max_size=3).map("".join),
         st.tuples(inner, inner).map(lambda two: f"({two[0]}|{two[1]})"),
         st.builds("(?{}:{}\n)".format, st.sampled_from(["i", "s", "m", "x", "im", "i-s", "U", "-i", "isx"]), inner),
-        st.builds("(?:{}){}".format, inner, st.sampled_from(["*", "+", "?", "{1,2}", "{2}", "*?"])),
+        st.builds("(?:{}){}".format, inner, QUANTIFIERS),
+        st.builds("{}{}".format, inner, QUANTIFIERS),
         inner.map(lambda node: f"^(?:{node}\n?)$"),
         st.tuples(st.sampled_from(["(?i)", "(?m)", "(?s)", "(?x)"]), inner).map("".join),
     ),
@@ -111,13 +124,53 @@ def _is_valid(validator: TypeAdapter[Any], text: str) -> bool:
 @given(RUST, st.lists(st.text(CHARACTERS, max_size=4), min_size=10, max_size=30))
 def test_every_text_of_a_pattern_of_rust_validates(pattern: str, texts: list[str]) -> None:
     validator = _validator(pattern)
-    try:
-        strings = StringSet.matching(rust_as_ecma(pattern), DEFAULT_LIMITS)
-    except PatternSyntaxError:
-        # Rust repeats anchors, as in `(?x)^ ?`; such a pattern is refused.
-        return
+    strings = StringSet.matching(rust_as_ecma(pattern), DEFAULT_LIMITS)
     for text in [*texts, *CHARACTERS]:
         assert not strings.contains(text) or _is_valid(validator, text), text
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        # Quantifiers of anchors, and of repetitions.
+        *(r"^?a", r"^*a$+", r"\A{2}a\z?", r"(?m)^?a$*", r"\b{2}a", r"^a**$", r"^a{2}{2}$", r"^(a?){2}+$", r"^a{2}*?$"),
+        # White space and comments, which verbose mode leaves out nearly everywhere.
+        *("(?x)^\n?a", "(?x)^a+ ?$", "(?x)^a{2} ?$", "(?x)^a{1 #c\n,2 }$", "^a{ 1 , 2 }$", "(?x)^a #*\n* ?$"),
+        *(
+            "(?x)^[ ^a]$",
+            "(?x)^[ ]a]$",
+            "(?x)^[A- ]$",
+            "(?x)^[a- -b]$",
+            "(?x)^[ - -b]$",
+            "(?x)^[a #]\n]$",
+            "(?x)^( ?i:a)$",
+        ),
+        # A bracket at the beginning of a class ends its beginning.
+        "^[]-a]$",
+    ],
+)
+def test_a_pattern_of_rust_has_the_same_texts(pattern: str) -> None:
+    validator, strings = _validator(pattern), StringSet.matching(rust_as_ecma(pattern), DEFAULT_LIMITS)
+    texts = ["".join(text) for length in range(5) for text in product("aA-^] #\n", repeat=length)]
+    assert [t for t in texts if strings.contains(t)] == [t for t in texts if _is_valid(validator, t)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("^[]--a]$", "'--' in a class of characters"),
+        (r"\b{start}a", r"'\\b{start}', a word boundary"),
+        (r"a\>", r"'\\>', a word boundary"),
+        (r"(?x)\x{ 61 }", r"white space inside of the escape \x"),
+        (r"(?x)\p {L}", r"white space inside of the escape \p"),
+        (r"(?x)a{1 2}", "white space inside of a number"),
+    ],
+)
+def test_a_pattern_of_rust_that_cannot_be_written_is_refused(pattern: str, reason: str) -> None:
+    _validator(pattern)
+    with pytest.raises(PydanticUserError) as caught:
+        rust_as_ecma(pattern)
+    assert reason in str(caught.value)
 
 
 @pytest.mark.parametrize("pattern", ["(?i)^{}$", "(?i)^[{}]$", "(?i)^[^{}]$", "(?i)^[{}-{}]$"])

@@ -103,10 +103,11 @@ def test_json_strings_of_all_characters() -> None:
 
 def test_what_must_not_follow_a_terminal_in_a_json_string() -> None:
     every = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])
-    lark = 'start: A (A | B | "\\t" | "\\"")*\nA: /x[ \\n]*/\nB: /[0-9]+(\\\\[0-9]+)?/'
+    lark = 'start: A (A | B | "\\t" | "\\"" | "\\x11")*\nA: /x[ \\n\\x01]*/\nB: /[0-9]+(\\\\[0-9]+)?/'
     plain = lk.Grammar(lark, every, syntax="lark", lexer="contextual")
     inside = JsonStringOf(grammar(lark, "lark", lexer="contextual")).constraint(every)
-    for text in map("".join, product('x\n\t"\\1', repeat=4)):
+    # \x01 and \x11 are written in six characters, of which the first four are equal.
+    for text in map("".join, (*product('x\n\t"\\1', repeat=4), *product("x1\n\x01\x11", repeat=3))):
         assert inside.matches(json.dumps("x" + text)) == plain.matches("x" + text), text
 
 

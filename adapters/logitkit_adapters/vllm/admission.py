@@ -21,11 +21,12 @@ from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.shared import shared_by
 from logitkit_adapters.vllm.answers import http_error, install_error_events
-from logitkit_adapters.vllm.clients import current_client, note_clients, retry_after
-from logitkit_adapters.vllm.compiler import CompileFailed, Compiler, Unavailable
+from logitkit_adapters.vllm.clients import current_client, install_client_notes, retry_after
+from logitkit_adapters.vllm.compiler import CompileFailed, Compiler
 from logitkit_adapters.vllm.configurations import configurations_of
 from logitkit_adapters.vllm.fork_server import ForkServer
 from logitkit_adapters.vllm.internals import is_missing, report_internals
+from logitkit_adapters.vllm.jobs import Unavailable
 from logitkit_adapters.vllm.parameters import asked
 from logitkit_adapters.vllm.request_checks import install_request_checks
 from logitkit_adapters.vllm.settings import settings
@@ -56,6 +57,7 @@ def install() -> None:
     """
     report_internals()
     _install_waiting()
+    install_client_notes()
     install_following()
     install_request_checks()
     install_error_events()
@@ -98,7 +100,6 @@ def _starting(original: Callable[..., None]) -> Callable[..., None]:
             raise
         _forks[self] = forks
         weakref.finalize(self, forks.kill)
-        note_clients()
         with suppress(RuntimeError):  # without an event loop, they start with the first request
             task = asyncio.get_running_loop().create_task(_start(self))
             _starts.add(task)

@@ -6,8 +6,11 @@ A request bans tokens by `allow_tokens` and `ban_tokens` of its configuration, a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from logitkit.composition.chain import chain, members
 from logitkit.configuration import CHAIN, installed_kinds
@@ -37,6 +40,11 @@ class EngineBans(NamedTuple):
 
     allowed: tuple[int, ...] | None = None
     words: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def ids(self) -> int:
+        """The number of ids in them."""
+        return len(self.allowed or ()) + sum(map(len, self.words))
 
 
 NO_BANS = EngineBans()
@@ -115,26 +123,27 @@ def restriction(config: Mapping[str, Any], vocabulary: Vocabulary, bans: EngineB
         ConfigurationError: The bans leave no token, or none with text for a constraint.
     """
     size = vocabulary.size
-    banned: set[int] = set()
+    banned = np.zeros(size, bool)
     names = []
     for name, processor in _own_bans(config, vocabulary):
         names.append(name)
-        banned |= _forbidden(processor, size)
+        listed = _listed(processor.ids, size)
+        banned |= listed if isinstance(processor, BanTokens) else ~listed
     if bans.allowed is not None:
         names.append("allowed_token_ids")
-        banned |= _forbidden(AllowTokens(bans.allowed), size)
+        banned |= ~_listed(bans.allowed, size)
     if bans.words:
         names.append("bad_words")
-        banned |= {word[0] for word in bans.words if len(word) == 1 and word[0] < size}
+        banned |= _listed([word[0] for word in bans.words if len(word) == 1], size)
     if not names:
         return Restriction(vocabulary)
     given = tuple(dict.fromkeys(names))
-    if len(banned) == size:
+    if banned.all():
         raise ConfigurationError(f"{_leave(given)} none of the {size} tokens; allow at least one")
     if not _constrains(config):
         return Restriction(vocabulary)
     try:
-        rest = vocabulary.without(banned)
+        rest = vocabulary.without(banned.nonzero()[0].tolist())
     except VocabularyError:
         raise ConfigurationError(
             f"{_leave(given)} no token with text, but the configuration has a constraint on text; allow some"
@@ -153,9 +162,12 @@ def avoids_sequences(processor: Processor[Any]) -> bool:
     return any(isinstance(part, BannedSequences) for part in parts)
 
 
-def _forbidden(processor: AllowTokens | BanTokens, size: int) -> set[int]:
-    ids = {i for i in processor.ids if i < size}
-    return ids if isinstance(processor, BanTokens) else set(range(size)) - ids
+def _listed(ids: Sequence[int], size: int) -> NDArray[np.bool_]:
+    """Return which of all ids are listed, [V]; those that no token has are ignored."""
+    found = np.zeros(size, bool)
+    given = np.array(ids, np.int64)
+    found[given[(given >= 0) & (given < size)]] = True
+    return found
 
 
 def _own_bans(config: Mapping[str, Any], vocabulary: Vocabulary) -> Iterator[tuple[str, AllowTokens | BanTokens]]:

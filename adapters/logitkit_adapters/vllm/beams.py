@@ -130,7 +130,7 @@ def _next(
             SamplingParams(max_tokens=1, temperature=0.0, logprobs=2 * width, detokenize=False, extra_args=ours or None)
         )
     outputs = [output.outputs[0] for output in llm.generate(prompts, params, use_tqdm=False)]
-    # A beam that is stuck in the middle of a text, which vLLM ends with EOS, has no next token.
+    # vLLM ends a beam that is stuck in the middle of a text with EOS. Such a beam is dropped.
     return [
         {token: found.logprob for token, found in output.logprobs[0].items() if math.isfinite(found.logprob)}
         if output.finish_reason != "error"

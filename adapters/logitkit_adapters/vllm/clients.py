@@ -9,14 +9,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import ipaddress
-import sys
+import pkgutil
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-__all__ = ["NOBODY", "Client", "NotedClient", "current_client", "note_clients", "retry_after"]
+from logitkit_adapters.vllm.internals import is_missing
+
+__all__ = ["NOBODY", "Client", "NotedClient", "current_client", "install_client_notes", "retry_after"]
 
 # The headers of API keys: that of OpenAI's clients, and that of Anthropic's.
 KEYS = (b"authorization", b"x-api-key")
@@ -97,19 +99,20 @@ class NotedClient:
             _request.reset(token)
 
 
-def note_clients() -> None:
-    """Add the middleware to the HTTP server of vLLM that this process is about to build, if it is to build one."""
-    server = sys.modules.get("vllm.entrypoints.launchers.app")
-    original = getattr(server, "init_entrypoints_middleware", None)
-    if original is None or hasattr(original, "__wrapped__"):
-        return
+def install_client_notes() -> None:
+    """Add the middleware to the HTTP server of vLLM, which a process builds after its plugins are loaded."""
+    if not is_missing("init_entrypoints_middleware"):
+        server = pkgutil.resolve_name("vllm.entrypoints.launchers.app")
+        server.init_entrypoints_middleware = _noting(server.init_entrypoints_middleware)
 
+
+def _noting(original: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(original)
     def init_entrypoints_middleware(args: Any, app: Any, *more: Any, **named: Any) -> None:
         original(args, app, *more, **named)
         app.add_middleware(NotedClient)
 
-    server.init_entrypoints_middleware = init_entrypoints_middleware  # type: ignore[union-attr]
+    return init_entrypoints_middleware
 
 
 def _client_of(scope: Message) -> Client:

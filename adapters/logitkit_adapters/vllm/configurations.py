@@ -125,7 +125,7 @@ class Configurations:
             self._check_device(found)
             size = _size(found)
             if what.text is not None:
-                self.processors.put(what.key, found, size + 32 * len(what.text))
+                self.processors.put(what.key, found, size + 40 * what.length)
         return found
 
     def _made(self, what: Asked) -> Processor[Any]:
@@ -133,7 +133,8 @@ class Configurations:
         # One budget for the processors, and for their intersection with what vLLM bans.
         with one_budget(limits.work):
             tokens = restriction(config, self.vocabulary, what.bans)
-            self._recent_parts.append(tokens.vocabulary)
+            if tokens.vocabulary.left_out and not any(tokens.vocabulary is part for part in self._recent_parts):
+                self._recent_parts.append(tokens.vocabulary)
             try:
                 return tokens.without_sequences(from_config(config, tokens.vocabulary, limits=limits), limits)
             except LogitkitError as error:

@@ -2,7 +2,7 @@
 
 A row without a legal token ends with EOS, so vLLM reports "stop". That is possible only where several masks cannot be compiled
 into one: two constraints of which one nests without limit, `no_repeat_ngram`, or vLLM's bad words of several tokens beside such a
-constraint. vLLM has no way for a plugin in a worker to fail a request, so the front end follows the tokens of such requests and
+constraint. In vLLM, a plugin in a worker cannot make a request fail. So the front end follows the tokens of such requests and
 judges their ends. Each early end is logged, and counted as `logitkit_early_ends` in `/metrics`.
 """
 

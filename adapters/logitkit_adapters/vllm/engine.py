@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
@@ -110,7 +110,7 @@ def check_is_not_called_by_vllm() -> None:
 
 
 def _callers() -> Iterator[FrameType]:
-    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - there is no public name
+    frame = inspect.currentframe()
     while frame is not None:
         yield frame
         frame = frame.f_back

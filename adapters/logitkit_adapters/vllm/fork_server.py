@@ -125,12 +125,15 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._starting = asyncio.Lock()
+        self._closed = False
 
     def start(self) -> None:
-        """Start the first process, unless it runs. It waits for its setup, which comes with the first call of `fork`."""
+        """Start the first process, unless it runs or was killed. It waits for its setup, which the first `fork` sends."""
+        if self._closed:
+            return
         if self._socket is not None and self._process is not None and self._process.poll() is None:
             return
-        self.kill()
+        self._end()
         self._socket, other = socket.socketpair()
         with other:
             # In its own group, because signals from the terminal are for the server. Not in its own session, because the kernel
@@ -159,33 +162,38 @@ class ForkServer:
         try:
             with theirs:
                 async with self._starting:
-                    await self._set_up(setup)
-                    assert self._socket is not None
-                    socket.send_fds(self._socket, [b"f"], [theirs.fileno()])
+                    connection = await self._set_up(setup)
+                    socket.send_fds(connection, [b"f"], [theirs.fileno()])
             await asyncio.wait_for(process.received(), START_PATIENCE)
         except BaseException as error:
             process.close()
             if not isinstance(error, OSError | EOFError):
                 raise
             if isinstance(error, TimeoutError):
-                self.kill()
+                self._end()
             raise NotStarted(
                 f"the process that compiles configurations does not start ({type(error).__name__}: {error}); see its output in "
                 "the server's log"
             ) from None
         return process
 
-    async def _set_up(self, setup: Setup) -> None:
+    async def _set_up(self, setup: Setup) -> socket.socket:
         self.start()
-        assert self._process is not None
-        assert self._process.stdin is not None
-        if not self._process.stdin.closed:
+        stream = None if self._process is None else self._process.stdin
+        if stream is not None and not stream.closed:
             # Not in this thread, which must not wait until the process reads. Not by `multiprocessing`, which would share tensors
             # between the processes if `torch.multiprocessing` is in use.
-            await asyncio.to_thread(_write, self._process.stdin, setup)
+            await asyncio.to_thread(_write, stream, setup)
+        if self._socket is None:
+            raise EOFError("it was killed")
+        return self._socket
 
     def kill(self) -> None:
-        """End all processes now. Any thread may call this."""
+        """End all processes now, and start none again. Any thread may call this."""
+        self._closed = True
+        self._end()
+
+    def _end(self) -> None:
         process, self._process = self._process, None
         connection, self._socket = self._socket, None
         # Once a process has been waited for, its number may be that of others.
@@ -200,5 +208,6 @@ class ForkServer:
 
 
 def _write(stream: IO[bytes], setup: Setup) -> None:
-    with suppress(BrokenPipeError), stream:
+    # A ValueError if the stream is closed by now.
+    with suppress(BrokenPipeError, ValueError), stream:
         pickle.dump(setup, stream)

@@ -11,12 +11,13 @@ import inspect
 import logging
 import pkgutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-__all__ = ["INTERNALS", "Internal", "is_missing", "missing", "report_internals", "why_refused"]
+__all__ = ["INTERNALS", "Internal", "http_requests", "is_missing", "missing", "report_internals", "why_refused"]
 
 _logger = logging.getLogger(__name__)
 
@@ -55,6 +56,14 @@ def _request(name: str, module: str, *methods: str) -> Internal:
 
 
 BOTH = "to_sampling_params", "to_beam_search_params"
+
+HTTP_REQUESTS = (
+    _request("CompletionRequest", "openai.completion", *BOTH),
+    _request("ChatCompletionRequest", "openai.chat_completion", *BOTH),
+    _request("ResponsesRequest", "openai.responses", BOTH[0]),
+    _request("TranscriptionRequest", "speech_to_text.transcription", *BOTH),
+    _request("TranslationRequest", "speech_to_text.translation", *BOTH),
+)
 
 INTERNALS = (
     Internal(
@@ -212,11 +221,7 @@ INTERNALS = (
         "the refusal of a configuration that is not a string says what to send",
         "it only names the field",
     ),
-    _request("CompletionRequest", "openai.completion", *BOTH),
-    _request("ChatCompletionRequest", "openai.chat_completion", *BOTH),
-    _request("ResponsesRequest", "openai.responses", BOTH[0]),
-    _request("TranscriptionRequest", "speech_to_text.transcription", *BOTH),
-    _request("TranslationRequest", "speech_to_text.translation", *BOTH),
+    *HTTP_REQUESTS,
 )
 
 
@@ -224,6 +229,13 @@ INTERNALS = (
 def missing() -> tuple[tuple[Internal, tuple[str, ...]], ...]:
     """Return the names that this release of vLLM lacks, each with the parts that are missing; without parts, all of it is."""
     return tuple(_missing())
+
+
+def http_requests() -> Iterator[type]:
+    """Yield the classes of HTTP requests that become sampling parameters, as far as this release of vLLM has them."""
+    for internal in HTTP_REQUESTS:
+        with suppress(ImportError, AttributeError):
+            yield pkgutil.resolve_name(f"{internal.module}:{internal.name}")
 
 
 def _missing() -> Iterator[tuple[Internal, tuple[str, ...]]]:

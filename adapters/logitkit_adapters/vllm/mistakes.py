@@ -30,7 +30,7 @@ FIELD = "vllm_xargs"
 ARGUMENTS = frozenset({"extra_args", "extra_body", FIELD, "vllm_extra_args", "xargs"})
 
 
-def check_extra_args(extra_args: Mapping[str, Any] | None, others_read: bool) -> None:
+def check_extra_args(extra_args: Mapping[str, Any], others_read: bool) -> None:
     """Refuse extra arguments that look like a configuration but are not one.
 
     Args:
@@ -40,7 +40,8 @@ def check_extra_args(extra_args: Mapping[str, Any] | None, others_read: bool) ->
     Raises:
         ConfigurationError: A key is misspelt, or a processor is not inside of `logitkit`.
     """
-    for key in extra_args or ():
+    for given, value in extra_args.items():
+        key = str(given)
         if key in (KEY, PROMPT_LENGTH):
             continue
         if _looks_like_ours(key):
@@ -53,7 +54,7 @@ def check_extra_args(extra_args: Mapping[str, Any] | None, others_read: bool) ->
                 f"the extra arguments have the key {key!r}, which is ignored outside of a configuration; {HOW}"
             )
         if key in ARGUMENTS and not others_read:
-            _refuse({key: (extra_args or {})[key]}, "the extra arguments have the key", "which is ignored")
+            _refuse({key: value}, "the extra arguments have the key", "which is ignored")
 
 
 def check_body(unknown: Mapping[str, Any] | None) -> None:

@@ -63,6 +63,11 @@ class Asked(NamedTuple):
         """The key of caches: all that the processor depends on. Only one with a text is complete."""
         return self.text, self.tokens, self.bans
 
+    @property
+    def length(self) -> int:
+        """The size of what caches and queues keep of it: the characters of its text, and the ids that vLLM bans."""
+        return len(self.text or "") + self.bans.ids
+
 
 def asked(sampling_params: Any, vllm_config: Any | None = None) -> Asked | None:
     """Return the configuration of a request, or None; it is not read yet.
@@ -218,7 +223,8 @@ def check_prompt_length(sampling_params: Any, prompt: Any) -> None:
     Raises:
         ConfigurationError: It is longer.
     """
-    begin, tokens = prompt_length(sampling_params), tokens_of_prompt(prompt)
+    begin = prompt_length(sampling_params)
+    tokens = None if begin is None else tokens_of_prompt(prompt)
     if begin is not None and tokens is not None and begin > len(tokens):
         raise ConfigurationError(
             f"{PROMPT_LENGTH} is {begin}, but the prompt has {len(tokens)} tokens; allowed are numbers from 0 to {len(tokens)}"

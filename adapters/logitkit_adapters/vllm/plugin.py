@@ -94,7 +94,7 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
             if first:
                 self._slots = V2Slots(configurations, device_or_req_states, drafts_of(vllm_config))
             return
-        # Otherwise, there is no request for it: all are refused when they arrive.
+        # Where vLLM hides tokens, all requests for processors are refused when they arrive.
         if first and not hides_tokens(vllm_config):
             self._rows = V1Rows(
                 configurations, torch.device(device_or_req_states), vllm_config.model_config.max_model_len

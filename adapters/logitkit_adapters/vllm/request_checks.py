@@ -9,20 +9,11 @@ from typing import Any
 
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.vllm.answers import refusal
-from logitkit_adapters.vllm.internals import is_missing
+from logitkit_adapters.vllm.internals import http_requests, is_missing
 from logitkit_adapters.vllm.mistakes import check_body, check_extra_args, wrong_arguments
 from logitkit_adapters.vllm.parameters import KEY
 
-__all__ = ["BEAM_REQUESTS", "REQUESTS", "install_request_checks"]
-
-# The classes of HTTP requests that may ask for beam search, and all that become sampling parameters.
-BEAM_REQUESTS = (
-    "vllm.entrypoints.openai.completion.protocol:CompletionRequest",
-    "vllm.entrypoints.openai.chat_completion.protocol:ChatCompletionRequest",
-    "vllm.entrypoints.speech_to_text.transcription.protocol:TranscriptionRequest",
-    "vllm.entrypoints.speech_to_text.translation.protocol:TranslationRequest",
-)
-REQUESTS = (*BEAM_REQUESTS, "vllm.entrypoints.openai.responses.protocol:ResponsesRequest")
+__all__ = ["install_request_checks"]
 
 # A field of chats whose members have any names.
 TEMPLATE = "chat_template_kwargs"
@@ -30,11 +21,7 @@ TEMPLATE = "chat_template_kwargs"
 
 def install_request_checks() -> None:
     """Change the classes that this release of vLLM has; `internals` warns of those that are missing."""
-    for name in REQUESTS:
-        try:
-            request = pkgutil.resolve_name(name)
-        except (ImportError, AttributeError):
-            continue
+    for request in http_requests():
         for method, checked in (("to_sampling_params", _without_mistakes), ("to_beam_search_params", _without_beams)):
             if hasattr(request, method):
                 setattr(request, method, checked(getattr(request, method)))

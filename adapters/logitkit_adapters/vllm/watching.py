@@ -7,12 +7,13 @@ first ones of each engine, because an unknown mode may ignore the masks of plugi
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import wraps
 from http import HTTPStatus
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit_adapters.vllm.answers import http_error, refusal
@@ -46,6 +47,8 @@ __all__ = [
     "watch_of",
     "watched",
 ]
+
+_logger = logging.getLogger(__name__)
 
 # Requests of `LLM` that were aborted leave an entry; the oldest entries go first.
 MOST_OFFLINE = 4096
@@ -114,25 +117,26 @@ class Watch:
     def __init__(
         self, engine: Any, configurations: Configurations, what: Asked, params: Any, begun: list[int], may_end: bool
     ) -> None:
-        self._engine, self._configurations, self._what, self._begun = engine, configurations, what, begun
-        self._may_end = may_end
+        # Weak, because requests that are aborted would keep the engine, and with it the memory of its model.
+        self._engine = ref(engine)
+        self._configurations, self._what, self._begun, self._may_end = configurations, what, begun, may_end
         self._is_delta = params.output_kind.name == "DELTA"
-        self._tokens: dict[int, list[int]] = {}
+        self._tokens: dict[int, Any] = {}
         self._ends: dict[int, tuple[str | None, Any]] = {}
 
     @property
     def is_judged(self) -> bool:
         """Whether the samples seen so far need a judgement."""
-        unproven = self._engine not in _proven
+        unproven = self._engine() not in _proven
         return self._may_end or unproven or any(len(tokens) < 2 for tokens in self._tokens.values())
 
     def see(self, output: Any) -> bool:
         """Note the tokens of a `RequestOutput`, and return whether a sample ended."""
         for sample in output.outputs:
-            tokens = self._tokens.setdefault(sample.index, [])
-            if not self._is_delta:
-                tokens.clear()
-            tokens += sample.token_ids
+            if self._is_delta:
+                self._tokens.setdefault(sample.index, []).extend(sample.token_ids)
+            else:  # all of its tokens, which are not copied in each step
+                self._tokens[sample.index] = sample.token_ids
             self._ends[sample.index] = sample.finish_reason, sample.stop_reason
         return any(sample.finish_reason is not None for sample in output.outputs)
 
@@ -146,7 +150,8 @@ class Watch:
         eos_ids = self._configurations.vocabulary.eos_ids
         try:
             processor = self._configurations.processor(self._what)
-        except LogitkitError:  # the bank is full, for example
+        except LogitkitError as error:  # the bank is full, for example
+            _logger.warning("a text was not checked for an early end: %s", error)
             return {}
         found: dict[int, str] = {}
         ended = [index for index, (reason, _) in self._ends.items() if reason is not None]
@@ -159,7 +164,7 @@ class Watch:
                 if leaves_language(processor, tokens, eos_ids):
                     found[index] = IGNORED
                 else:
-                    _proven.add(self._engine)
+                    _proven.add(self._engine())
         return found
 
 

@@ -4,7 +4,7 @@ document, dialect, references, pointer, keywords    load a document, and resolve
 python_types        from Python types and pydantic models to schemas (validated_schema, validated_text,
                     validated_numbers, type_patterns, time_bounds, exact_bounds, typed_dicts, closed_objects, set_members)
 validated_constraints    constraints around a type that does not have them itself (added_constraints)
-rust_patterns, python_patterns    the patterns of types, by the engine that matches them (simple_folding)
+rust_patterns, python_patterns    the patterns of types, by the engine that matches them (simple_folding, ecma_classes)
 reader              from keywords to sets of values (applicators, assertions, array_keywords, object_keywords,
                     conjunction, checked, handlers), and the schemas by place (schema_places, distinct_schemas)
 values              sets of values by type (objects, arrays, number_set, string_set, string_union, exactly_one, emptiness,

@@ -14,10 +14,12 @@ from typing import Any
 from pydantic.errors import PydanticUserError
 from pydantic_core import SchemaValidator
 
-__all__ = ["AddedConstraint", "added_constraints", "is_opaque", "merged", "refused", "without_keys"]
+from logitkit.json_schema.exact_bounds import BOUNDS
 
-# The keys that pydantic writes for such constraints.
-KEYS = {"ge", "gt", "le", "lt", "multiple_of", "max_digits", "decimal_places"}
+__all__ = ["KEYS", "OF_TEXT", "AddedConstraint", "added_constraints", "is_opaque", "merged", "refused", "without_keys"]
+
+# The keys that pydantic writes for such constraints, which are not keywords of JSON Schema.
+KEYS = {*BOUNDS, "multiple_of", "max_digits", "decimal_places"}
 LENGTHS = {"minLength", "maxLength", "minItems", "maxItems"}
 # The constraints on the text of a string, which pydantic checks with a second validator.
 OF_TEXT = {"pattern", "strip_whitespace", "to_lower", "to_upper", "ascii_only"}

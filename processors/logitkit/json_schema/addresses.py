@@ -45,7 +45,7 @@ def _label(letters: str, most: int, marks: str = "") -> str:
 LONGEST_HOSTNAME = 253
 """RFC 1034, section 3.1: 255 octets, of which one is the length of each label but the first, and two are those of the ends."""
 
-# So many labels of so many characters each are not too long together.
+# Numbers of labels, and the characters that each may have, so that they are never too long together.
 _SHORT_ENOUGH = ((3, 63), (4, 62), (6, 41), (8, 30), (12, 20), (25, 9))
 
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
-__all__ = ["Number", "allows_none", "decimal_bound", "float_bound", "integer_bound", "largest_multiple"]
+__all__ = ["BOUNDS", "Number", "allows_none", "decimal_bound", "float_bound", "integer_bound", "largest_multiple"]
 
 Number: TypeAlias = int | float | Decimal | Fraction
 
@@ -26,6 +26,8 @@ WITHIN: dict[str, Callable[[Fraction, Fraction], bool]] = {
     "le": operator.le,
     "lt": operator.lt,
 }
+BOUNDS = tuple(WITHIN)
+"""The names of bounds in a type."""
 
 
 def allows_none(name: str, value: Number) -> bool:

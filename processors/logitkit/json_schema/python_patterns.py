@@ -7,6 +7,7 @@ import re
 from pydantic.errors import PydanticUserError
 
 from logitkit.compiler.characters.assertions import without_anchors
+from logitkit.json_schema.ecma_classes import ranges
 from logitkit.patterns.charset import ANY, SURROGATES, CharSet
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Alternate, Anchor, Characters, Concat, Empty, Look, Node, Repeat
@@ -29,7 +30,7 @@ def python_as_ecma(pattern: str | re.Pattern[str]) -> str:
 
     Example:
         >>> python_as_ecma(re.compile(r"^a b$", re.X | re.I))
-        '^[Aa][Bb](?:$|(?=[\\u{a}]$))'
+        '^[Aa][Bb](?:$|(?=[\\x0a]$))'
     """
     if isinstance(pattern, str):
         return _written(parse(pattern), pattern)
@@ -76,21 +77,12 @@ def _class(charset: CharSet) -> str:
     if charset == ANY - SURROGATES:
         return "[^]"
     if len(charset.ranges) <= _LONG:
-        return f"[{_ranges(charset)}]"
+        return f"[{ranges(charset)}]"
     outside = ANY - SURROGATES - charset
     for letter, written in _CLASSES.items():
         named = perl_class(letter, ascii_only=False)
         if not named - charset:
-            return f"[{written}{_ranges(charset - named)}]"
+            return f"[{written}{ranges(charset - named)}]"
         if not named - outside:
-            return f"[^{written}{_ranges(outside - named)}]"
-    return f"[{_ranges(charset)}]"
-
-
-def _ranges(charset: CharSet) -> str:
-    return "".join(_end(first) if first == last else f"{_end(first)}-{_end(last)}" for first, last in charset.ranges)
-
-
-def _end(code_point: int) -> str:
-    character = chr(code_point)
-    return character if character.isascii() and character.isalnum() else rf"\u{{{code_point:x}}}"
+            return f"[^{written}{ranges(outside - named)}]"
+    return f"[{ranges(charset)}]"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pydantic.errors import PydanticUserError
 
+from logitkit.json_schema.ecma_classes import ranges, written
 from logitkit.json_schema.simple_folding import certain_variants, possible_variants
 from logitkit.patterns.charset import CharSet
 
@@ -25,7 +26,6 @@ _NO_WORD_BEFORE, _NO_WORD_AFTER = f"(?<![{_WORD}])", f"(?![{_WORD}])"
 _EDGE = rf"(?:(?<=\w){_NO_WORD_AFTER}|{_NO_WORD_BEFORE}(?=\w))"
 _NO_EDGE = rf"(?:(?<=\w)(?=\w)|{_NO_WORD_BEFORE}{_NO_WORD_AFTER})"
 _BLANK = r"\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-
 _OUTSIDE = {
     "D": f"[^{_DIGITS}]",
     "S": f"[^{_SPACE}]",
@@ -50,13 +50,15 @@ _UNKNOWN = r"\p{Cn}"
 
 _CONTROLS = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 _HEX = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|[xuU]\{([0-9a-fA-F]+)\}")
-_PROPERTY = re.compile(r"([pP])(?:\{([^}]*)\}|(.))", re.DOTALL)
-_FLAGS = re.compile(r"\(\?([imsUuxR]*(?:-[imsUuxR]+)?)([:)])")
-_NAMED = re.compile(r"\(\?P?<([^>]*)>")
-_COUNT = re.compile(r"\{\s*([0-9]+)\s*(,?)\s*([0-9]*)\s*\}")
+_PROPERTY = re.compile(r"([pP])(?:\{([^}]*)\}|([A-Za-z]))")
+_FLAGS = re.compile(r"\?([imsUuxR]*(?:-[imsUuxR]+)?)([:)])")
+_BOUNDARY = re.compile(r"\\(?:[<>]|b\{\s*[A-Za-z-]+\s*\})")
+_NAMED = re.compile(r"\?P?<([^>]*)>")
+# The white space and the comments of verbose mode; `\s` of Python has four more characters.
+_IGNORED = re.compile(r"(?:(?![\x1c-\x1f])\s|#[^\n]*)*")
+_NUMBER = re.compile(r"\s*([0-9]*)\s*")
 # Rust's operations on classes, which stand for themselves in ECMA-262.
 _OPERATIONS = ("[", "&&", "--", "~~")
-_SPECIAL = frozenset("\\^$.*+?()[]{}|/-")
 
 
 @dataclass(frozen=True)
@@ -82,94 +84,140 @@ def rust_as_ecma(pattern: str) -> str:
 
 
 class _RustReader:
-    """Reads a pattern that Rust accepts, and writes it anew."""
+    """Reads a pattern that Rust accepts, and writes it anew.
+
+    Attributes:
+        at: The place in the pattern.
+        flags: Those that are set there.
+        pieces: The pieces written so far.
+        open: For each open group, the flags outside of it, and its first piece.
+        repeatable: The first piece of what a quantifier repeats.
+        needs_group: Whether that needs a group around it, because ECMA-262 repeats no anchor and nothing twice.
+    """
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.at = 0
         self.flags = frozenset[str]()
-        self.outer: list[frozenset[str]] = []
+        self.pieces: list[str] = []
+        self.open: list[tuple[frozenset[str], int]] = []
+        self.repeatable = 0
+        self.needs_group = False
 
     def run(self) -> str:
         """Return the pattern in the other syntax."""
-        pieces: list[str] = []
+        self.skip(0)
         while self.at < len(self.pattern):
-            pieces.append(self.piece())
-        return "".join(pieces)
+            match self.pattern[self.at]:
+                case "*" | "+" | "?" | "{":
+                    self.quantifier()
+                case ")":
+                    self.closing()
+                case _:
+                    piece = self.piece()
+                    self.repeatable, self.needs_group = len(self.pieces), piece in ("^", "$")
+                    self.pieces.append(piece)
+            self.skip(0)
+        return "".join(self.pieces)
 
     def refused(self, what: str, instead: str = "") -> PydanticUserError:
         """Return the error for syntax that cannot be written otherwise."""
         return PydanticUserError(f"the pattern {self.pattern!r} has {what}{instead}", code=None)
 
+    def skip(self, characters: int) -> None:
+        """Go on by some characters and, in verbose mode, over the white space and the comments after them."""
+        self.at = self.after(self.at + characters)
+
+    def after(self, at: int) -> int:
+        """Return the next place from one on where white space and comments of verbose mode end."""
+        found = _IGNORED.match(self.pattern, at) if "x" in self.flags else None
+        return at if found is None else found.end()
+
     def piece(self) -> str:
         """Read one piece, and return what is written for it."""
         letter = self.pattern[self.at]
-        if self.skip_space():
-            return ""
         if letter == "\\":
             return self.escape()
         if letter == "[":
             return self.bracketed()
         if letter == "(":
             return self.opening()
-        if letter == "{" and (count := _COUNT.match(self.pattern, self.at)):
-            self.at = count.end()
-            return f"{{{count[1]}{count[2]}{count[3]}}}"
         self.at += 1
         match letter:
-            case ")":
-                self.flags = self.outer.pop()
-            case "." if "s" in self.flags:
-                return "[^]"
-            case "^" if "m" in self.flags:
-                return r"(?:^|(?<=\n))"
-            case "$" if "m" in self.flags:
-                return r"(?:$|(?=\n))"
-            case "{" | "}" | "]":
-                return "\\" + letter
-        return letter if letter in _SPECIAL else self.literal(ord(letter))
+            case ".":
+                return "[^]" if "s" in self.flags else letter
+            case "^":
+                return r"(?:^|(?<=\n))" if "m" in self.flags else letter
+            case "$":
+                return r"(?:$|(?=\n))" if "m" in self.flags else letter
+            case "|":
+                return letter
+        return self.literal(ord(letter))
 
-    def skip_space(self) -> bool:
-        """Skip white space, or a comment, in verbose mode."""
-        letter = self.pattern[self.at]
-        if "x" not in self.flags:
-            return False
-        if letter == "#":
-            self.at = (self.pattern.find("\n", self.at) + 1) or len(self.pattern)
-            return True
-        if letter.isspace() and letter not in "\x1c\x1d\x1e\x1f":
+    def quantifier(self) -> None:
+        """Read a quantifier. Whether it is lazy changes no language."""
+        sign = self.pattern[self.at]
+        if sign == "{":
+            self.skip(1)
+            least = self.number() or "0"
+            if self.pattern.startswith(",", self.at):
+                self.skip(1)
+                least += f",{self.number()}"
+            if not self.pattern.startswith("}", self.at):
+                raise self.refused("white space inside of a number", "; leave it out")
+            # White space may stand before the question mark here, and not after the other signs.
+            self.skip(1)
+            sign = f"{{{least}}}"
+        else:
             self.at += 1
-            return True
-        return False
+        if self.pattern.startswith("?", self.at):
+            self.at += 1
+        if self.needs_group:
+            self.pieces[self.repeatable] = "(?:" + self.pieces[self.repeatable]
+            sign = ")" + sign
+        self.pieces.append(sign)
+        self.needs_group = True
+
+    def number(self) -> str:
+        """Read a number in a quantifier, with white space around it; it may be left out."""
+        found = _NUMBER.match(self.pattern, self.at)
+        assert found is not None
+        self.at = found.end()
+        self.skip(0)
+        return found[1]
 
     def opening(self) -> str:
-        """Read the opening of a group, or flags."""
+        """Read the beginning of a group, or flags."""
+        self.skip(1)
         if found := _FLAGS.match(self.pattern, self.at):
             self.at = found.end()
             on, _, off = found[1].partition("-")
             if "R" in on or "u" in off:
-                raise self.refused(found[0], ", a flag that changes how bytes or line ends are read")
+                raise self.refused(f"({found[0]}", ", a flag that changes how bytes or line ends are read")
             # U and u change no language.
             flags = (self.flags | {*on}) - {*off}
-            if found[2] == ")":
-                self.flags = flags
-                return ""
-            self.outer.append(self.flags)
+            if found[2] == ":":
+                self.open.append((self.flags, len(self.pieces)))
             self.flags = flags
-            return "(?:"
-        self.outer.append(self.flags)
+            return "(?:" if found[2] == ":" else ""
+        self.open.append((self.flags, len(self.pieces)))
         if found := _NAMED.match(self.pattern, self.at):
             self.at = found.end()
             return f"(?<{found[1]}>" if re.fullmatch(r"[A-Za-z_]\w*", found[1], re.ASCII) else "(?:"
-        self.at += 1
         return "("
+
+    def closing(self) -> None:
+        """Read the end of a group."""
+        self.at += 1
+        self.flags, self.repeatable = self.open.pop()
+        self.needs_group = False
+        self.pieces.append(")")
 
     def escape(self) -> str:
         """Read an escape outside of a class."""
         letter = self.pattern[self.at + 1]
-        if self.pattern.startswith((r"\b{", r"\<", r"\>"), self.at):
-            end = self.pattern.find("}", self.at) + 1 if letter == "b" else self.at + 2
-            raise self.refused(f"{self.pattern[self.at : end]!r}, a word boundary")
+        if found := _BOUNDARY.match(self.pattern, self.at):
+            raise self.refused(f"{found[0]!r}, a word boundary")
         if letter in _OUTSIDE:
             self.at += 2
             return _OUTSIDE[letter]
@@ -179,51 +227,51 @@ class _RustReader:
     def literal(self, code_point: int) -> str:
         """Return what is written for a character."""
         if "i" not in self.flags:
-            return _character(code_point)
+            return written(code_point)
         variants = certain_variants(CharSet.single(code_point))
-        return _character(code_point) if len(variants) == 1 else f"[{_ranges(variants)}]"
+        return written(code_point) if len(variants) == 1 else f"[{ranges(variants)}]"
 
     def bracketed(self) -> str:
         """Read a class."""
-        self.at += 1
+        self.skip(1)
         negated = self.pattern.startswith("^", self.at)
-        self.at += negated
-        ranges: list[tuple[int, int]] = []
+        self.skip(negated)
+        found: list[tuple[int, int]] = []
         classes: list[str] = []
-        # Hyphens at the beginning, and a bracket there, stand for themselves.
-        while self.pattern.startswith("-", self.at) or (not ranges and self.pattern.startswith("]", self.at)):
-            ranges.append((ord(self.pattern[self.at]),) * 2)
-            self.at += 1
+        # Hyphens at the beginning, and a bracket after them, stand for themselves.
+        while self.pattern.startswith("-", self.at):
+            found.append((ord("-"),) * 2)
+            self.skip(1)
+        if not found and self.pattern.startswith("]", self.at):
+            found.append((ord("]"),) * 2)
+            self.skip(1)
         while not self.pattern.startswith("]", self.at):
-            if self.skip_space():
-                continue
             for operation in _OPERATIONS:
                 if self.pattern.startswith(operation, self.at):
                     instead = " in a class of characters; write it with a backslash, or another class"
                     raise self.refused(repr(operation), instead)
             member = self.member()
             if isinstance(member, int):
-                ranges.append((member, self.range_end(member)))
+                found.append((member, self.range_end(member)))
             elif "i" in self.flags and negated and member.written.startswith(r"\p"):
                 raise self.refused(f"[^{member.written}] in any case")
             else:
                 classes.append((_NEGATED if negated else _INSIDE).get(member.written[1:], member.written))
+            self.skip(0)
         self.at += 1
-        charset = CharSet.of(ranges)
+        charset = CharSet.of(found)
         if "i" in self.flags:
             charset = possible_variants(charset) if negated else certain_variants(charset)
             classes += [_UNKNOWN] if negated else []
-        return f"[{'^' if negated else ''}{_ranges(charset)}{''.join(classes)}]"
+        return f"[{'^' if negated else ''}{ranges(charset)}{''.join(classes)}]"
 
     def range_end(self, first: int) -> int:
         """Read the end of a range, if there is one."""
-        while self.skip_space():
-            pass
-        if not self.pattern.startswith("-", self.at) or self.pattern.startswith(("-]", "--"), self.at):
+        self.skip(0)
+        after = self.after(self.at + 1)
+        if not self.pattern.startswith("-", self.at) or self.pattern.startswith(("]", "-"), after):
             return first
-        self.at += 1
-        while self.skip_space():
-            pass
+        self.at = after
         last = self.member()
         assert isinstance(last, int), "Rust refuses a range to a class"
         return last
@@ -247,20 +295,6 @@ class _RustReader:
             if found[1] == "P" and "i" in self.flags:
                 raise self.refused(rf"\{found[0]} in any case")
             return _Class(f"\\{found[1]}{{{found[2] or found[3]}}}")
+        if letter.isalpha():
+            raise self.refused(rf"white space inside of the escape \{letter}", "; leave it out")
         return ord(letter)
-
-
-def _character(code_point: int) -> str:
-    character = chr(code_point)
-    return "\\" + character if character in _SPECIAL else _end(code_point)
-
-
-def _ranges(charset: CharSet) -> str:
-    return "".join(_end(first) if first == last else f"{_end(first)}-{_end(last)}" for first, last in charset.ranges)
-
-
-def _end(code_point: int) -> str:
-    character = chr(code_point)
-    if character.isprintable() and character not in _SPECIAL:
-        return character
-    return rf"\x{code_point:02x}" if code_point < 0x100 else rf"\u{{{code_point:x}}}"

@@ -15,6 +15,7 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
 from logitkit.json_schema.added_constraints import (
+    KEYS,
     OF_TEXT,
     AddedConstraint,
     added_constraints,
@@ -23,13 +24,11 @@ from logitkit.json_schema.added_constraints import (
     refused,
     without_keys,
 )
-from logitkit.json_schema.exact_bounds import allows_none, float_bound, integer_bound
+from logitkit.json_schema.exact_bounds import BOUNDS, allows_none, float_bound, integer_bound
 from logitkit.json_schema.validated_text import LENGTHS_OF
 
 Schema = dict[str, Any]
 
-_BOUNDS = {"ge", "gt", "le", "lt"}
-_OF_NUMBERS = {*_BOUNDS, "multiple_of", "max_digits", "decimal_places"}
 _LENGTHS = {"min_length": "minLength", "max_length": "maxLength"}
 _SIZES = _LENGTHS.keys()
 _ITEMS = ("list", "tuple", "set", "frozenset", "deque")
@@ -37,12 +36,12 @@ _MEMBERS = ("dict", "frozendict", "ordered-dict", "counter")
 _TIMES: dict[str, type[Any]] = {"date": date, "datetime": datetime, "time": time, "timedelta": timedelta}
 # The constraints that Python can apply to every value of a type. An int may be too large for a float, to which others compare it.
 _APPLICABLE = {
-    "int": {*_BOUNDS, "multiple_of"},
-    "float": {*_BOUNDS, "multiple_of", "allow_inf_nan"},
-    "decimal": {*_BOUNDS, "max_digits", "decimal_places"},
+    "int": {*BOUNDS, "multiple_of"},
+    "float": {*BOUNDS, "multiple_of", "allow_inf_nan"},
+    "decimal": {*BOUNDS, "max_digits", "decimal_places"},
     "str": {*_SIZES, *OF_TEXT},
     **{kind: {*_SIZES} for kind in ("bytes", *_ITEMS, *_MEMBERS)},
-    **dict.fromkeys(_TIMES, _BOUNDS),
+    **dict.fromkeys(_TIMES, frozenset(BOUNDS)),
 }
 # The types of core schemas that stand for the one inside of them.
 _INSIDE = {
@@ -102,7 +101,7 @@ class ValidatedConstraints(GenerateJsonSchema):
         parts = list(_parts(schema))
         if any(part["type"] == "int" and part.get("strict", strict) for part, _ in parts):
             for part, is_constrained in parts:
-                if part["type"] in ("float", "decimal") and (is_constrained or part.keys() & _OF_NUMBERS):
+                if part["type"] in ("float", "decimal") and (is_constrained or part.keys() & KEYS):
                     raise refused("a strict int in a union with other numbers that have bounds")
         found: Schema = super().union_schema(schema)
         return found
@@ -175,7 +174,7 @@ class ValidatedConstraints(GenerateJsonSchema):
         keywords = [keyword for constraint in constraints for keyword in constraint.keywords.items()]
         if kind == "decimal":
             # A bound such as 0.1 is less than the decimal or greater than the float that a text stands for.
-            own = any(name not in _BOUNDS or not _is_exact(value) for name, value in keywords)
+            own = any(name not in BOUNDS or not _is_exact(value) for name, value in keywords)
             return _Choice({"number": kind if own else "numbers", "string": kind}, self._number(keywords, schema))
         if kind in ("int", "float"):
             return _Choice({"number": "numbers"}, self._number(keywords, schema))
@@ -218,7 +217,7 @@ class ValidatedConstraints(GenerateJsonSchema):
     def _number(self, keywords: list[tuple[str, Any]], schema: Any) -> Schema | None:
         kind = schema["type"]
         for name, value in keywords:
-            if name not in _BOUNDS:
+            if name not in BOUNDS:
                 schema = merged(schema, {name: value})
             elif allows_none(name, value):
                 return None
@@ -268,7 +267,7 @@ def _is_comparable(schema: Any, name: str, value: Any) -> bool:
     kind = schema["type"]
     if name == "multiple_of":
         return isinstance(value, int)
-    if name not in _BOUNDS:
+    if name not in BOUNDS:
         return True
     if kind not in _TIMES:
         return isinstance(value, int | float | Decimal)

@@ -11,13 +11,12 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema
 
 from logitkit.json_schema import type_patterns as patterns
-from logitkit.json_schema.exact_bounds import Number, allows_none, decimal_bound, float_bound, largest_multiple
+from logitkit.json_schema.exact_bounds import BOUNDS, Number, allows_none, decimal_bound, float_bound, largest_multiple
 
 Schema = dict[str, Any]
 
 # Numbers are read as floats, which are exact up to here; larger ones are written with an exponent by `dump_json`.
 _EXACT_DIGITS = 15
-_BOUNDS = ("ge", "gt", "le", "lt")
 # Nothing satisfies it.
 NO_NUMBER: Schema = {"type": "number", "minimum": 1, "maximum": 0}
 _SIGNS = {(): "-?", (("ge", 0),): "", (("gt", 0),): r"(?!0(?:\.0*)?$)"}
@@ -50,7 +49,7 @@ class ValidatedNumbers(GenerateJsonSchema):
         numbers = _within(numbers, 10 ** max(most - after, 0))
         if digits is not None and digits == places:
             numbers["not"] = {"const": 0}  # which has a digit before the point
-        sign = _SIGNS.get(tuple([(name, schema[name]) for name in _BOUNDS if schema.get(name) is not None]))
+        sign = _SIGNS.get(tuple([(name, schema[name]) for name in BOUNDS if schema.get(name) is not None]))
         if sign is None or schema.get("multiple_of") is not None:
             return numbers
         return {"anyOf": [numbers, {"type": "string", "pattern": patterns.decimal(digits, places, sign)}]}
@@ -70,7 +69,7 @@ class ValidatedNumbers(GenerateJsonSchema):
 def _numbers(schema: Any, bound: Callable[[str, Number], dict[str, int | float]]) -> Schema:
     """Return numbers within the bounds of a type, given how a bound is written."""
     lower, upper = [], []
-    for name in _BOUNDS:
+    for name in BOUNDS:
         value = schema.get(name)
         if value is not None and allows_none(name, value):
             return dict(NO_NUMBER)

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic.types import ByteSize
 from pydantic_core import SchemaValidator
 
 from logitkit.json_schema import time_bounds
 from logitkit.json_schema import type_patterns as patterns
+from logitkit.json_schema.added_constraints import KEYS, refused
+from logitkit.json_schema.exact_bounds import BOUNDS
 from logitkit.json_schema.python_patterns import python_as_ecma
 from logitkit.json_schema.rust_patterns import rust_as_ecma
 from logitkit.json_schema.subschemas import replaced
@@ -38,8 +39,6 @@ _OWN = "x-logitkit-lengths"
 LENGTHS_OF = "x-logitkit-lengths-of"
 # The formats of texts for which such values have a length.
 _HAVE_LENGTHS = {"base64", "base64url", "email", "password"}
-# Pydantic writes these for a constraint that a type does not have itself.
-_NOT_KEYWORDS = {"ge", "gt", "le", "lt", "multiple_of", "max_digits", "decimal_places"}
 
 
 def _text(pattern: str, **more: Any) -> Schema:
@@ -113,7 +112,7 @@ class ValidatedText(GenerateJsonSchema):
     def timedelta_schema(self, schema: Any) -> Schema:
         """Return durations within the bounds of the type."""
         if schema.get("multiple_of") is not None:
-            raise PydanticUserError(f"multiple_of={schema['multiple_of']!r} on a timedelta", code=None)
+            raise refused(f"multiple_of={schema['multiple_of']!r} on a timedelta")
         beyond = _beyond(_bounds(schema), time_bounds.duration_beyond)
         return _text(f"^{beyond}{time_bounds.DURATION[1:]}" if beyond else patterns.DURATION)
 
@@ -121,7 +120,7 @@ class ValidatedText(GenerateJsonSchema):
 def _bounds(schema: Any) -> dict[str, Any]:
     """Return the bounds of a type, as values of it; a bound on durations may be given in seconds."""
     read = SchemaValidator({"type": schema["type"]}).validate_python
-    return {name: read(schema[name]) for name in ("ge", "gt", "le", "lt") if schema.get(name) is not None}
+    return {name: read(schema[name]) for name in BOUNDS if schema.get(name) is not None}
 
 
 def _beyond(limits: dict[str, Any], lookahead: Callable[[Any, bool, bool], str]) -> str:
@@ -140,7 +139,7 @@ def _zone(schema: Any) -> tuple[str, dict[str, Any]]:
     if not zones:
         return {"naive": "", "aware": patterns.OFFSET}.get(only or "", f"(?:{patterns.OFFSET})?"), limits
     if len(zones) > 1 and (only == "naive" or schema["type"] == "time"):
-        raise PydanticUserError(f"bounds with several offsets: {', '.join(map(str, limits.values()))}", code=None)
+        raise refused(f"bounds with several offsets: {', '.join(map(str, limits.values()))}")
     zone = min(zones, key=str)
     for name, bound in limits.items():
         limits[name] = (
@@ -163,22 +162,20 @@ def with_patterns(schema: Any) -> Any:
     """Return a schema with patterns in place of pydantic's own formats, in itself and inside."""
     if not isinstance(schema, dict):
         return schema
-    if unknown := _NOT_KEYWORDS & schema.keys():
-        raise PydanticUserError(
-            f"the constraint {min(unknown)}={schema[min(unknown)]!r}, which JSON Schema does not have", code=None
-        )
+    if unknown := KEYS & schema.keys():
+        raise refused(f"the constraint {min(unknown)}={schema[min(unknown)]!r}, which JSON Schema does not have")
     found = replaced(schema, with_patterns)
     encoding, is_url, name = found.pop(_BYTES, None), found.pop(_URL, False), found.get("format")
     own: Schema = found.pop(_OWN, {})
     lengths: Schema = found.pop(LENGTHS_OF, {})
     if lengths and not encoding and not is_url and name not in _HAVE_LENGTHS:
-        raise PydanticUserError(f"{lengths} for a value that has no length", code=None)
+        raise refused(f"{lengths} for a value that has no length")
     found |= lengths
     checks: list[Schema] = []
     letters = {"base64": "+/", "base64url": "-_"}.get(name or "")
     if letters and encoding not in (None, "utf8"):
         reason = f"Base64Bytes in a model with val_json_bytes={encoding!r}, which encodes the text once more"
-        raise PydanticUserError(reason, code=None)
+        raise refused(reason)
     if letters:
         found = {keyword: value for keyword, value in found.items() if keyword not in own or value != own[keyword]}
         checks += [own] if own else []

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 # Numbers are marked in a table, which is faster than sorting, if all are below `SPARSE` times their count plus `FEW`.
 SPARSE, FEW = 8, 2**12
 
-# Pairs of two numbers up to here are told apart by a table, more of them by sorting.
-MANY_PAIRS = 2**22
+# Pairs of two numbers are marked in a table too, if there are no more possible pairs than this.
+LARGEST_TABLE = 2**22
 
 # Rows are numbered as one number each, up to this one.
 LARGEST = 2**62
@@ -95,14 +95,14 @@ def joint_numbers(first: NDArray[np.integer[Any]], second: NDArray[np.integer[An
     if not first.any():
         return second.astype(np.int32)
     width = int(second.max()) + 1
-    many = (int(first.max()) + 1) * width
+    possible = (int(first.max()) + 1) * width
     # As numpy's own indices, which it would convert others to, twice.
     pairs = first.astype(np.int64) * width + second
-    if many > MANY_PAIRS:
+    if possible > LARGEST_TABLE:
         met, inverse = np.unique(pairs, return_inverse=True)
         joint: NDArray[np.int32] = inverse.ravel().astype(np.int32) + np.int32(met[0] != 0)
         return joint
-    seen = np.zeros(many, bool)
+    seen = np.zeros(possible, bool)
     seen[pairs] = True
     seen[0] = True
     number: NDArray[np.int32] = np.cumsum(seen, dtype=np.int32) - np.int32(1)

@@ -19,7 +19,7 @@ from logitkit.patterns.syntax import Characters, Machine, Node
 
 __all__ = ["NOTHING", "Continuation", "Following"]
 
-# So many moves may lead to accepting states behind a character, or it must not follow.
+# A character must not follow at all if more moves than this lead from it to accepting states.
 _MOST_MOVES = 16
 
 # What a move costs, and comparing what follows in two texts.

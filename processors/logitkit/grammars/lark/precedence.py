@@ -5,7 +5,7 @@ Of the terminals that may stand in a place, some restrict another one, under fou
 - The terminal stands only where *earlier* ones do not match: no text begins with one of theirs, and what follows is not what they
   would go on with.
 - What follows is not what *longer* ones would go on with.
-- So it is with expressions *around* a string, and they do not match a part of the string only.
+- What follows a string is not what expressions *around* it would go on with, and none of them matches a part of the string only.
 - Strings *take* texts from regular expressions.
 
 Two lexers differ in them:

@@ -1,0 +1,47 @@
+"""Schemas compiled and random texts of them written, as several campaigns do it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import logitkit as lk
+from logitkit.compiler import NestedDfa
+from logitkit.errors import ConfigurationError, UnsupportedSchema
+from tests.json_schema.acceptance import BYTES
+from tests.json_schema.writing import TooLong, Writer
+
+__all__ = ["compiled", "written"]
+
+
+def compiled(schema: Any, kind: str, has_a_value: Callable[[], bool], tried: Counter[str]) -> lk.JsonSchema | None:
+    """Return the constraint of a schema or a type; None if it is refused, which is counted.
+
+    Args:
+        schema: The schema or the type.
+        kind: The name of what is counted, in the plural.
+        has_a_value: Whether a valid value is known. If so, the schema must not be refused as one without any.
+        tried: The numbers of comparisons.
+    """
+    try:
+        return lk.JsonSchema(schema, BYTES)
+    except UnsupportedSchema:
+        tried[f"{kind} refused as unsupported or too large"] += 1
+    except ConfigurationError as error:
+        if "no value satisfies" not in str(error):
+            raise
+        assert not has_a_value(), "refused as one that no value satisfies, and a value does"
+        tried[f"{kind} that no value satisfies"] += 1
+    return None
+
+
+def written(dfa: NestedDfa, seed: int, count: int, tried: Counter[str]) -> Iterator[bytes]:
+    """Yield some random texts of an automaton; those for which no way to an end is found are only counted."""
+    rng, writer = random.Random(seed), Writer(dfa)
+    for _ in range(count):
+        try:
+            yield writer.write(rng)
+        except TooLong:
+            tried["texts given up, since their writer found no way to an end"] += 1

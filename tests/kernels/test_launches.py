@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 import logitkit as lk
+from logitkit.composition import EngineLogits
 from logitkit.errors import ConfigurationError
 from logitkit.kernels import language, switch
 from logitkit.kernels.kernel import Kernel, kernel
@@ -130,6 +131,22 @@ def test_where_a_kernel_is_refused_tensor_operations_give_the_result() -> None:
         assert launch.call_count == 2
     assert found.at.state.equal(wanted.at.state)
     assert masked.equal(regex.process_logits(wanted, logits.clone(), context)[1])
+
+
+@pytest.mark.parametrize(
+    "processor",
+    [lk.Regex("[a-c]{2,9}", vocabulary()), lk.Grammar('root ::= "a" root "a" | "1"', vocabulary())],
+    ids=lambda processor: type(processor).__name__,
+)
+def test_an_engine_keeps_logits_that_may_not_be_overwritten(processor: Any) -> None:
+    """A kernel masks in place, but transformers returns these logits to the caller of `generate(output_logits=True)`."""
+    context = lk.Context.of([[], []], COLUMNS)
+    logits = torch.zeros(2, COLUMNS)
+    with kernels() as started:
+        processed = EngineLogits(processor)(processor.init_state(context), logits, context, overwrite=False)
+    assert started.total() == 1
+    assert not logits.any()
+    assert processed.isneginf().any()
 
 
 @pytest.fixture

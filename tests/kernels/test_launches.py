@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import pytest
@@ -18,7 +18,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.kernels import language, switch
 from logitkit.kernels.kernel import Kernel, kernel
 from logitkit.kernels.language import tl
-from tests.batches import COLUMNS
+from tests.batches import COLUMNS, tensor_path
 from tests.fake_cuda import fake_cuda
 from tests.kernels.interpreter import kernels
 from tests.registry import vocabulary
@@ -188,11 +188,57 @@ def test_a_gpu_without_triton_warns_once(fresh: None, monkeypatch: pytest.Monkey
 
 def test_kernels_run_neither_on_a_cpu_nor_for_fake_tensors() -> None:
     with mock.patch.object(switch, "_is_on", return_value=True):
-        assert not switch.runs_on(torch.zeros(1))
+        assert not switch.runs_on(torch.zeros(1), torch.zeros(1))
         with fake_cuda() as device:
             fake = torch.zeros(1, device=device)
             assert fake.is_cuda
-            assert not switch.runs_on(fake)
+            assert not switch.runs_on(fake, fake)
+
+
+class OnDevice(NamedTuple):
+    """A tensor on a CUDA device that is not there."""
+
+    device: torch.device
+    is_cuda: bool
+
+
+def test_kernels_run_on_one_device_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switch, "_is_on", lambda: True)
+    monkeypatch.setattr(switch, "Tensor", OnDevice)
+    first, second = (OnDevice(torch.device("cuda", number), True) for number in range(2))
+    host = OnDevice(torch.device("cpu"), False)
+    found = [[switch.runs_on(a, b) for b in (first, second, host)] for a in (first, second, host)]  # type: ignore[arg-type]
+    assert found == [[True, False, False], [False, True, False], [False, False, False]]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda v: lk.Regex("[a-c]{2,9}", v),
+        lambda v: lk.JsonSchema({"type": "array"}, v),
+        lambda v: lk.Grammar('root ::= "a" root "a" | "1"', v),
+        lambda v: lk.StopStrings(["ab"], v),
+        lambda v: lk.ThinkingBudget(3, "ab", v),
+    ],
+    ids=["flat", "nesting", "branching", "stops", "thinking"],
+)
+def test_processors_ask_for_the_device_of_tokens_and_logits(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Tensor] = []
+
+    def runs_on(state: Tensor, given: Tensor) -> bool:
+        asked.append(given)
+        return False
+
+    processor, context = make(vocabulary()), lk.Context.of([[], []], COLUMNS)
+    state = processor.init_state(context)
+    tokens, logits = torch.tensor([28, 29]), torch.zeros(2, COLUMNS)
+    monkeypatch.setattr(switch, "runs_on", runs_on)
+    with tensor_path():
+        processor.advance(state, tokens)
+        processor.process_logits(state, logits, context)
+    assert asked[0] is tokens
+    assert asked[1] is logits
+    assert len(asked) == 2
 
 
 def test_modules_of_kernels_can_be_imported_without_triton() -> None:

@@ -21,17 +21,23 @@ CHOICES = ("auto", "on", "off")
 INSTEAD = "tensor operations run instead, with the same results, in many times the time"
 
 
-def runs_on(tensor: Tensor) -> bool:
-    """Whether kernels run on the device of a tensor. If not, the caller runs tensor operations.
+def runs_on(state: Tensor, given: Tensor) -> bool:
+    """Whether kernels run on the device of two tensors. If not, the caller runs tensor operations.
 
     They run on NVIDIA's devices if Triton is installed, as it is with every CUDA build of torch on Linux. On ROCm, for which they
     were compiled but where they never ran, they run only if the environment variable `LOGITKIT_KERNELS` is `on`. They do not run
-    while `torch.compile` traces, because it cannot look into them, nor for fake tensors.
+    while `torch.compile` traces, because it cannot look into them, nor for fake tensors. A kernel gets addresses, and one of
+    another device would break all later work on this one. So on two devices tensor operations run, which raise torch's error.
+
+    Args:
+        state: A tensor of the state of some rows.
+        given: The tokens or logits of these rows.
 
     Raises:
         ConfigurationError: The environment variable has an unknown value.
     """
-    return not is_compiling() and tensor.is_cuda and type(tensor) is Tensor and _is_on()
+    plain = type(state) is Tensor and type(given) is Tensor
+    return not is_compiling() and state.is_cuda and plain and state.device == given.device and _is_on()
 
 
 @cache

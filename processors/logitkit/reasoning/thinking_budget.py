@@ -154,7 +154,7 @@ class ThinkingBudget(BankUser):
         if not by_tensors(state.spent):
             return state.advance_rows(self.bank, size, tokens, prompt)
         layout = self.bank.layout_on(state.spent.device)
-        if switch.runs_on(state.spent):
+        if switch.runs_on(state.spent, tokens):
             from logitkit.kernels.thinking_step import thinking_step
 
             slot, generation, now = state.at
@@ -179,7 +179,7 @@ class ThinkingBudget(BankUser):
         logits = own_rows("ThinkingBudget", state.spent.shape[0], logits)
         check_width(self.vocabulary.size, logits.shape[1])
         slot, generation, now = state.at
-        if by_tensors(logits) and switch.runs_on(logits):
+        if switch.runs_on(state.spent, logits):
             from logitkit.kernels.thinking_step import thinking_step
 
             tables, size = self.bank.layout_on(logits.device).kernel_tables, self.vocabulary.size

@@ -64,7 +64,7 @@ def advance_branching(bank: Bank, state: BranchingState, tokens: Tensor) -> Bran
     """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
     if by_tensors(state.states):
         layout = bank.layout_on(state.states.device)
-        if switch.runs_on(state.states):
+        if switch.runs_on(state.states, tokens):
             from logitkit.kernels.branching_step import branching_step
 
             made = branching_step(layout.kernel_tables, state[:2], state[2:], tokens)
@@ -91,7 +91,7 @@ def mask_branching(bank: Bank, state: BranchingState, logits: Tensor) -> Tensor:
     if by_tensors(logits):
         layout = bank.layout_on(logits.device)
         layout.tables.check_width(logits.shape[1])
-        if switch.runs_on(logits):
+        if switch.runs_on(state.states, logits):
             from logitkit.kernels.branching_step import branching_step
 
             if branching_step(layout.kernel_tables, state[:2], state[2:], None, logits) is not None:

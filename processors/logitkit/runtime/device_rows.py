@@ -29,7 +29,7 @@ def advance_on_device(
         rows: The positions of B rows.
         tokens: [B] or [B, T] integers, -1 = none.
     """
-    if switch.runs_on(slot):
+    if switch.runs_on(slot, tokens):
         from logitkit.kernels.constraint_step import constraint_step
 
         after = constraint_step(layout.kernel_tables, slot, generation, rows, tokens)
@@ -59,7 +59,7 @@ def mask_on_device(layout: BankLayout, slot: Tensor, generation: Tensor, rows: S
         VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
     """
     layout.tables.check_width(logits.shape[1])
-    if switch.runs_on(slot):
+    if switch.runs_on(slot, logits):
         from logitkit.kernels.constraint_step import constraint_step
 
         if constraint_step(layout.kernel_tables, slot, generation, rows, None, logits) is not None:

@@ -161,7 +161,7 @@ class StopStrings(BankUser):
             return state.advance_rows(self.bank, tokens, prompt)
         lengths = self.bank.lengths_on(state.token.device)
         layout = self.bank.layout_on(state.token.device)
-        if switch.runs_on(state.token):
+        if switch.runs_on(state.token, tokens):
             from logitkit.kernels.stop_step import stop_step
 
             at, *others = state
@@ -184,7 +184,7 @@ class StopStrings(BankUser):
         if not by_tensors(logits):
             return state, stop_rows(state.at, self.bank, logits)
         layout = self.bank.layout_on(logits.device)
-        if switch.runs_on(logits):
+        if switch.runs_on(state.token, logits):
             from logitkit.kernels.stop_step import stop_step
 
             at, *others = state

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import logitkit as lk
+from logitkit.kernels.constraint_step import constraint_step
 from logitkit.protocol import leaves
 from logitkit.runtime import Constraint
 from logitkit.runtime.branching import Branching
@@ -181,6 +182,59 @@ def test_random_rows(kind: str) -> None:
         *(("narrowed", "alike") if kind == "branching" else ()),
     }
     assert wanted_facts <= {fact for fact, count in facts.items() if count}, facts
+
+
+def test_no_tokens_change_nothing() -> None:
+    """Not even a stale row, which dies with its next token."""
+    chance = random.Random(1)
+    for kind in KINDS:
+        with tensor_path():
+            state, processor = mixed(kind, chance), processors_of(kind)[0]
+        with kernels():
+            found = processor.advance(state, torch.zeros(6, 0, dtype=torch.int64))
+        assert all(map(same, leaves(found), leaves(state))), kind
+    for processor in (lk.Regex("[a-c]{2,9}", vocabulary()), lk.JsonSchema({"type": "array"}, vocabulary())):
+        start: Any = processor.init_state(lk.Context.of([[], []], COLUMNS))
+        lost = start._replace(at=start.at._replace(generation=start.at.generation - torch.tensor([0, 1])))
+        with kernels():
+            unchanged = processor.advance(lost, torch.zeros(2, 0, dtype=torch.int64))
+            after = processor.advance(lost, torch.zeros(2, 1, dtype=torch.int64) - 1)
+        assert all(map(same, leaves(unchanged), leaves(lost)))
+        assert after.at.state.tolist() == [2, 0]
+
+
+def test_rows_with_room_for_too_many_frames_take_tensor_operations() -> None:
+    """A kernel for them would take a minute to compile."""
+    rule = 'root ::= "a" root "a" | "a"'
+    context, token = lk.Context.of([[]], COLUMNS), torch.tensor(ids(b"a"))
+    for configurations, depth, launches in ((16, 1024, 2), (17, 1024, 0), (64, 1024, 0)):
+        grammar = lk.Grammar(rule, vocabulary(), configurations=configurations, max_depth=depth)
+        with tensor_path():
+            wanted = grammar.process_logits(
+                grammar.advance(grammar.init_state(context), token), torch.zeros(1, COLUMNS), context
+            )
+        with kernels() as started:
+            found = grammar.process_logits(
+                grammar.advance(grammar.init_state(context), token), torch.zeros(1, COLUMNS), context
+            )
+        assert started.total() == launches
+        assert all(map(same, leaves(found), leaves(wanted)))
+
+
+def test_tables_that_32_bits_cannot_count_take_tensor_operations() -> None:
+    regex = lk.Regex("[a-c]{2,9}", vocabulary())
+    state = regex.init_state(lk.Context.of([[]], COLUMNS))
+    with kernels():
+        tables = regex.bank.layout_on(CPU).kernel_tables
+        rows = state.at.state, state.stack, state.left
+        for name, fits in (("pairs", 2**30 - 1), ("rows", 2**29 - 1)):
+            columns = getattr(tables.records, name).shape[1]
+            for count in (fits, fits + 1):
+                table = torch.empty((count, columns), dtype=torch.int32, device="meta")
+                large = type(tables).of(tables.records._replace(**{name: table}))
+                assert large.fit is (count == fits)
+        assert tables.fit
+    assert constraint_step(large, state.at.slot, state.at.generation, rows, torch.tensor([28])) is None
 
 
 @pytest.mark.parametrize("row", [row for row in STEPS if getattr(row.processor, "reads_prompt", False)], ids=str)

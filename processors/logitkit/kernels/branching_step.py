@@ -18,8 +18,8 @@ from logitkit.kernels.automaton import (
     is_legal,
 )
 from logitkit.kernels.constraint_step import depth_room
-from logitkit.kernels.kernel import Argument, kernel
-from logitkit.kernels.language import constant, device_function, tl
+from logitkit.kernels.kernel import Argument, kernel, token_arguments
+from logitkit.kernels.language import constant, device_function, tl, triton
 from logitkit.kernels.masking import ALL_ENDS, NO_ENDS, legal_bytes, mask_row
 from logitkit.kernels.parts import Parts
 from logitkit.kernels.records import KernelTables
@@ -30,6 +30,10 @@ __all__ = ["branching_step"]
 FRAME = constant(2**16)
 # More than that number for any configuration.
 NOWHERE = constant(2**30)
+
+# The most room for frames in all configurations of a row. With four times as much, it takes a minute to compile a kernel, whose
+# threads then keep 20 kB each in memory.
+MOST_ROOM = 2**14
 
 
 @device_function
@@ -166,31 +170,27 @@ def branching_step(
         logits: [B, W] floating point; None: nothing is masked.
 
     Returns:
-        The states, frames, and whether some configurations were left out, after the tokens. None if no kernel runs here, and
-        nothing has happened.
+        The states, frames, and whether some configurations were left out, after the tokens. None if no kernel runs here, or a
+        row has too much room for one, and nothing has happened.
     """
     states, stacks, most, narrowed = (part.contiguous() for part in rows)
     batch, count, depth = stacks.shape
-    if not batch:
+    room, frames = max(16, triton.next_power_of_2(count)), depth_room(max(depth, 1))
+    if not batch or room * frames > MOST_ROOM:
         return None
     after = states, stacks, narrowed
-    advancing: tuple[Argument, ...] = (None, 0, 0, 0, None, None, None)
+    written: tuple[Argument, ...] = (None, None, None)
     if tokens is not None:
-        tokens = (tokens if tokens.dim() == 2 else tokens[:, None]).to(torch.int64)
-        after = torch.empty_like(states), torch.empty_like(stacks), torch.empty_like(narrowed)
-        advancing = (tokens, tokens.shape[1], *tokens.stride(), *after)
+        written = after = torch.empty_like(states), torch.empty_like(stacks), torch.empty_like(narrowed)
     divided = Parts.of(logits, tables.class_width)
     slots, generations = (part.contiguous() for part in places)
     given = slots, generations, slots.shape[1], states, stacks, count, depth, most, narrowed
-    room = 16
-    while room < count:
-        room *= 2
     started = branching_kernel.launch(
         slots.device,
         (batch, divided.number),
         tables,
-        (*given, *advancing, *divided.arguments),
-        (room, depth_room(max(depth, 1)), divided.contiguous, parts.CLASSES_AT_A_TIME, parts.STRIP, parts.STRIPS),
+        (*given, *token_arguments(tokens), *written, *divided.arguments),
+        (room, frames, divided.contiguous, parts.CLASSES_AT_A_TIME, parts.STRIP, parts.STRIPS),
         (tables.records.class_of.dtype, tokens is None, divided.dtype),
         warps=1 if logits is None else parts.WARPS,
     )

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from logitkit.kernels import parts
 from logitkit.kernels.automaton import DEAD, FIRST_STATE, advance, is_current
-from logitkit.kernels.kernel import Argument, kernel
-from logitkit.kernels.language import tl
+from logitkit.kernels.kernel import Argument, kernel, token_arguments
+from logitkit.kernels.language import tl, triton
 from logitkit.kernels.masking import mask_state
 from logitkit.kernels.parts import Parts
 from logitkit.kernels.records import KernelTables
@@ -78,23 +78,22 @@ def constraint_step(
         The rows after the tokens. None if no kernel runs here, and nothing has happened.
     """
     count, depth = rows[1].shape
-    if not count:
+    # A stale row dies with its next token, and not without one.
+    if not count or (tokens is not None and not tokens.numel()):
         return None
     state, stack, left = (part.contiguous() for part in rows)
     after = rows
-    advancing: tuple[Argument, ...] = (None, 0, 0, 0, None, None, None)
+    written: tuple[Argument, ...] = (None, None, None)
     if tokens is not None:
-        tokens = (tokens if tokens.dim() == 2 else tokens[:, None]).to(torch.int64)
         made = [torch.empty_like(part) for part in ((state, stack, left) if depth else (state,))]
-        after = (made[0], made[1], made[2]) if depth else (made[0], stack, left)
-        advancing = (tokens, tokens.shape[1], *tokens.stride(), *after)
+        written = after = (made[0], made[1], made[2]) if depth else (made[0], stack, left)
     divided = Parts.of(logits, tables.class_width)
     place = slot.contiguous(), generation.contiguous(), state, stack, left, depth
     started = constraint_kernel.launch(
         slot.device,
         (count, divided.number),
         tables,
-        (*place, *advancing, *divided.arguments),
+        (*place, *token_arguments(tokens), *written, *divided.arguments),
         (depth_room(depth), divided.contiguous, parts.CLASSES_AT_A_TIME, parts.STRIP, parts.STRIPS),
         (tables.records.class_of.dtype, tokens is None, divided.dtype),
         warps=1 if logits is None else parts.WARPS,
@@ -104,7 +103,4 @@ def constraint_step(
 
 def depth_room(depth: int) -> int:
     """Return the room that a kernel has for frames: of few sizes, since each is compiled by itself."""
-    room = 32 if depth else 0
-    while room < depth:
-        room *= 2
-    return room
+    return max(32, triton.next_power_of_2(depth)) if depth else 0

@@ -23,7 +23,7 @@ from logitkit.kernels.language import is_installed, triton
 from logitkit.kernels.records import KernelTables
 from logitkit.kernels.switch import INSTEAD
 
-__all__ = ["Argument", "Kernel", "kernel"]
+__all__ = ["Argument", "Kernel", "kernel", "token_arguments"]
 
 # What a kernel takes: tensors, numbers, and None for a tensor that is not there.
 Argument = Tensor | int | None
@@ -73,6 +73,8 @@ class Kernel:
         Returns:
             Whether it was started. If not, the caller runs tensor operations.
         """
+        if tables is not None and not tables.fit:
+            return False
         key = device, types, constants
         if key not in self._compiled:
             given = arguments if tables is None else (tables.records, *tables.sizes, *arguments)
@@ -114,3 +116,15 @@ class Kernel:
 def kernel(function: Callable[..., None]) -> Kernel:
     """Make a kernel; see `Kernel`."""
     return Kernel(function)
+
+
+def token_arguments(tokens: Tensor | None) -> tuple[Argument, ...]:
+    """Return tokens as kernels take them: as int64, their number in each row, and the strides of rows and columns.
+
+    Args:
+        tokens: [B] or [B, T] integers; None: no token is committed.
+    """
+    if tokens is None:
+        return None, 0, 0, 0
+    columns = (tokens if tokens.dim() == 2 else tokens[:, None]).to(torch.int64)
+    return columns, columns.shape[1], *columns.stride()

@@ -70,18 +70,21 @@ class KernelTables(NamedTuple):
         records: The tables.
         addresses: Where they are.
         sizes: N, V, C, 8 + F and E.
+        fit: Whether 32 bits count all numbers in `rows`, `pairs` and `outcomes`, as kernels do. Larger tables take 8 GiB.
     """
 
     records: Records
     addresses: tuple[int, ...]
     sizes: tuple[int, int, int, int, int]
+    fit: bool
 
     @classmethod
     def of(cls, tables: Records) -> KernelTables:
         """Return the tables with their addresses, which stay the same, and their sizes."""
         slots, ids = tables.class_of.shape
         sizes = slots, ids, tables.default.shape[1], tables.outcomes.shape[1], tables.ends.shape[0]
-        return cls(tables, tuple([table.data_ptr() for table in tables]), sizes)
+        fit = all(table.numel() < 2**31 for table in (tables.rows, tables.pairs, tables.outcomes))
+        return cls(tables, tuple([table.data_ptr() for table in tables]), sizes, fit)
 
     @property
     def class_width(self) -> int:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from logitkit.kernels import parts
 from logitkit.kernels.automaton import DEAD, FINISHED, FIRST_STATE, advance, is_current
-from logitkit.kernels.kernel import Argument, kernel
+from logitkit.kernels.kernel import kernel, token_arguments
 from logitkit.kernels.language import tl
 from logitkit.kernels.masking import ALL_ENDS, EOS_ALONE, mask_row
 from logitkit.kernels.parts import Parts
@@ -98,18 +98,17 @@ def stop_step(
     if not len(slot):
         return None
     after: tuple[Tensor, ...] = rows
-    advancing: tuple[Argument, ...] = (None, 0, 0, 0, 0, None)
+    made = None
     if tokens is not None:
-        tokens = (tokens if tokens.dim() == 2 else tokens[:, None]).to(torch.int64)
         made = torch.empty((len(rows), len(slot)), dtype=torch.int64, device=slot.device)
-        after, advancing = made.unbind(0), (tokens, tokens.shape[1], *tokens.stride(), int(prompt), made)
+        after = made.unbind(0)
     divided = Parts.of(logits)
     given = [part.contiguous() for part in (slot, generation, *rows)]
     started = stop_kernel.launch(
         slot.device,
         (len(slot), divided.number),
         tables,
-        (*given, lengths, len(lengths), *advancing, *divided.arguments),
+        (*given, lengths, len(lengths), *token_arguments(tokens), int(prompt), made, *divided.arguments),
         (divided.contiguous, parts.STRIP, parts.STRIPS),
         (tables.records.class_of.dtype, tokens is None, divided.dtype),
         warps=1 if logits is None else parts.WARPS,

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from logitkit.kernels import parts
 from logitkit.kernels.automaton import DEAD, FINISHED, FIRST_STATE, advance, is_current
-from logitkit.kernels.kernel import Argument, kernel
+from logitkit.kernels.kernel import kernel, token_arguments
 from logitkit.kernels.language import tl
 from logitkit.kernels.masking import mask_state
 from logitkit.kernels.parts import Parts
@@ -91,18 +91,17 @@ def thinking_step(
     if not len(slot):
         return None
     after = rows[0], rows[1]
-    advancing: tuple[Argument, ...] = (None, 0, 0, 0, 0, None)
+    made = None
     if tokens is not None:
-        tokens = (tokens if tokens.dim() == 2 else tokens[:, None]).to(torch.int64)
         made = torch.empty((2, len(slot)), dtype=torch.int64, device=slot.device)
-        after, advancing = (made[0], made[1]), (tokens, tokens.shape[1], *tokens.stride(), int(prompt), made)
+        after = made[0], made[1]
     divided = Parts.of(logits, tables.class_width)
     given = [part.contiguous() for part in (slot, generation, *rows)]
     started = thinking_kernel.launch(
         slot.device,
         (len(slot), divided.number),
         tables,
-        (*given, ids, *advancing, *divided.arguments),
+        (*given, ids, *token_arguments(tokens), int(prompt), made, *divided.arguments),
         (divided.contiguous, parts.CLASSES_AT_A_TIME, parts.STRIP, parts.STRIPS),
         (tables.records.class_of.dtype, tokens is None, divided.dtype),
         warps=1 if logits is None else parts.WARPS,

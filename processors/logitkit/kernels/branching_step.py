@@ -1,4 +1,12 @@
-"""A step of rows that may be in several places of an automaton at once, as one kernel: advance, mask, or both."""
+"""A step of rows that may be in several places of an automaton at once, as one kernel: advance, mask, or both.
+
+Tensor operations step all configurations of all rows through all layers, sort the results and remove repetitions. A program of
+this kernel does so for one row, with its configurations in registers.
+
+By hand, for palindromes `s ::= "a" s "a" | "b" s "b" | ""`: after `a`, a row has one configuration. The next `a` leads to two,
+one in each layer of the automaton: without frames, and with two. They enter the row one after the other; the one with fewer
+frames stands first, and would push the other one out if the row could keep only one. A class is legal if it is in one of them.
+"""
 
 from __future__ import annotations
 

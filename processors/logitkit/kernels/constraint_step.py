@@ -1,4 +1,14 @@
-"""A step of rows under constraints as one kernel: advance, mask, or both."""
+"""A step of rows under constraints as one kernel: advance, mask, or both.
+
+With tensor operations, a step of a nested schema has about 400 launches, which take far longer than the arithmetic. Here each
+row has programs of its own, which follow the tables of its automaton. So rows with different constraints share a launch.
+
+By hand: `advance` of 32 rows through 3 tokens is a launch of 32 programs. Each reads the state of its row, looks up one token
+after the other, and writes the new state. `process_logits` is a launch of some parts for each row (`parts`). Each part looks up
+all classes in that state, and masks its own columns.
+
+A launch writes new tensors for the state, and logits in place. Dead, finished, neutral and stale rows take the same launch.
+"""
 
 from __future__ import annotations
 

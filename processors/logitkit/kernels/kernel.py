@@ -25,7 +25,7 @@ from logitkit.kernels.switch import INSTEAD
 
 __all__ = ["Argument", "Kernel", "kernel", "token_arguments"]
 
-# What a kernel takes: tensors, numbers, and None for a tensor that is not there.
+# An argument of a kernel: a tensor, a number, or None for a tensor that is not there.
 Argument = Tensor | int | None
 
 

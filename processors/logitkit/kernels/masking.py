@@ -1,7 +1,12 @@
 """Functions of kernels: mask one row of logits in place.
 
 A row of logits belongs to a few programs, its *parts*, which take its blocks of columns in turns. Each part computes by itself
-which classes are legal, which takes less time than a second launch. Then it masks its own columns. It reads and writes no others.
+which classes are legal, which takes less time than a second launch. Then it masks its own columns. It reads and writes no
+others.
+
+By hand: the tokens `a`, `b`, `aa` and EOS have the classes 0, 1, 0 and 2, and only class 0 is legal. So `legal` is 1, 0, 0. The
+part that has these columns reads the logits of `a` and `aa`, and sets those of `b` and EOS to -inf without reading them. If
+both that it read are -inf, and no other part keeps any, the part that comes last sets EOS to 0, so that the row ends.
 """
 
 from __future__ import annotations
@@ -14,14 +19,14 @@ __all__ = ["ALL_ENDS", "EOS_ALONE", "NO_ENDS", "legal_bytes", "mask_row", "mask_
 # Which of the ids in `Records.ends` a row may emit, besides those of legal classes.
 NO_ENDS, EOS_ALONE, ALL_ENDS = map(constant, range(3))
 
-# What a part adds to the arrivals of its row if it has kept a token. A row has fewer parts.
+# A part adds this to the arrivals of its row if it has kept a token. A row has fewer parts.
 SOME = constant(2**16)
 
 
 @device_function
 def place_of(logits, column_stride, begin, lane, CONTIGUOUS: tl.constexpr):
     """Return pointers to the columns `begin + lane` of a row."""
-    # Where columns are contiguous, what is the same for all threads comes first: so the pointers differ by constants.
+    # Where columns are contiguous, the part that all threads share comes first: so the pointers differ by constants.
     if CONTIGUOUS:
         return logits + begin + lane
     else:  # noqa: RET505 - the compiler must not see the other branch
@@ -132,8 +137,8 @@ def mask_row(
     tl.debug_barrier()
     arrived = 1 + tl.where(some, SOME, 0)
     if parts > 1:
-        # Whichever part comes last sees the sum of all, which does not depend on the order. What the others wrote before they
-        # arrived comes before what the last one writes now: that is the meaning of acquire and release.
+        # The part that comes last sees the sum of all, which does not depend on the order. The others wrote their logits before
+        # they arrived, so before the last one writes EOS: that is the meaning of acquire and release.
         arrived += tl.atomic_add(arrivals, arrived, sem="acq_rel")
     # All parts are here, and none has kept a token.
     if arrived == parts:

@@ -1,4 +1,9 @@
-"""A step of rows that search for stops as one kernel: advance, mask, or both."""
+"""A step of rows that search for stops as one kernel: advance, mask, or both.
+
+By hand, for the stop `ab`: after `xa`, a row is in the state of the prefix `a`, with 1 token and 2 bytes of text. The token
+`bc` completes the stop. So the state is `DEAD`, the token and the state before it are kept, and the counts stay. From now on,
+the mask leaves only EOS. A row before a stop and before EOS reads and writes no logit.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A step of rows with a thinking budget as one kernel: advance, mask, or both."""
+"""A step of rows with a thinking budget as one kernel: advance, mask, or both.
+
+By hand, for a budget of 2 and the end `</t>`: a row inside a section has spent 1 token. The next one makes it 2, so from now on
+only tokens that continue `</t>` are legal, until the section has ended and the count is 0 again. A live row whose end is not
+forced reads and writes no logit.
+"""
 
 from __future__ import annotations
 

@@ -122,8 +122,8 @@ def gpu_page(page: str) -> str:
         for host in [found["host, advance"] + found["host, mask"]]
     ]
     head = ["us", "rows", "advance", "mask", "both", "the host, for both", "one pass"]
-    said = f"{result['device']}, torch {result['torch']}; {equality['rows of the registry']} processors of the tests in three dtypes"
-    said += f" and {equality['walked']['rows']:,} random rows, {len(equality['differences'])} differences."
+    said = f"{result['device']}, torch {result['torch']}; {equality['rows of the registry']} processors of the tests in three "
+    said += f"dtypes and {equality['walked']['rows']:,} random rows, {len(equality['differences'])} differences."
     lines = [*table(head, rows), said, ""]
     lines += table(
         ["ms for a token of a model of a billion random weights", "rows", "without a JSON Schema", "with it"],

@@ -1,6 +1,6 @@
 """Vocabularies of real tokenizers, read from the files that mistral-common ships: nothing is downloaded.
 
-Where mistral-common is not installed, as on a borrowed GPU, the environment variable `TEKKEN` says where its file is.
+Where mistral-common is not installed, the environment variable `TEKKEN` says where its file is.
 """
 
 from __future__ import annotations

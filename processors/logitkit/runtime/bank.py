@@ -85,6 +85,8 @@ class Bank:
         self._changed: dict[torch.device, set[int]] = {}
         # The tables of which nothing is out of date.
         self._current: dict[torch.device, BankLayout] = {}
+        # Tables that graphs of CUDA read where they are, even after others have taken their place.
+        self._captured: set[BankLayout] = set()
         self._traced: set[torch.device] = set()
         self.trace_name = traced_as(self)
 
@@ -204,12 +206,15 @@ class Bank:
 
         A traced graph takes them as inputs. It cannot update them when it runs, so from the first trace on, `lease` does. Until
         a freed slot is leased again, a graph may still find the old automaton in it, but only through that automaton's own
-        states.
+        states. In the same way, tables stay for a CUDA graph that is captured with them. Rows of automata that these lack end.
         """
         if torch.compiler.is_compiling():
             prepare_trace(self.trace_name, str(device))
             return self._layouts[device]
-        return self.build_tables(device)
+        layout = self.build_tables(device)
+        if layout.is_being_captured():
+            self._captured.add(layout)
+        return layout
 
     def build_tables(self, device: torch.device) -> BankLayout:
         """Return the tables on a device, including all changes to the bank since the last call."""
@@ -272,5 +277,5 @@ class Bank:
 
     def nbytes(self) -> int:
         """Return the total size of the automata, cached masks and tables on devices, in bytes."""
-        tables = sum(layout.nbytes() for layout in [*self._layouts.values()])
+        tables = sum(layout.nbytes() for layout in {*self._layouts.values(), *self._captured})
         return self._automata_size + self.masks.nbytes + tables

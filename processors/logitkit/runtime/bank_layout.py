@@ -164,6 +164,10 @@ class BankLayout:
         if self.device.type == "cuda" and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.current_stream(self.device).synchronize()
 
+    def is_being_captured(self) -> bool:
+        """Whether a CUDA graph is captured, which will read these tables."""
+        return self.device.type == "cuda" and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()  # type: ignore[no-untyped-call]
+
     def _has_room(self, slot: int, automaton: TokenAutomaton) -> bool:
         records, nesting = self.records, automaton.nesting
         return (

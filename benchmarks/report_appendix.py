@@ -113,18 +113,32 @@ def schemas_page(page: str) -> str:
 
 def gpu_page(page: str) -> str:
     """Return the page on performance with the table of `bench_cuda`."""
-    result, ways = _read("cuda.json"), ("called", "eager", "compiled", "graph", "pass", "pass again")
+    result = _read("cuda.json")
+    equality, decoding = result["equality"], result["decoding"]
     rows = [
-        [name, count, *(number(found[way]["whole"] if way in found else None) for way in ways)]
+        [name, count, *map(_microseconds, (*(found[way] for way in ("advance", "mask", "both")), host, found["pass"]))]
         for count, of_count in result["steps"].items()
         for name, found in of_count.items()
+        for host in [found["host, advance"] + found["host, mask"]]
     ]
-    head = ["rows", "a step", "operation by operation", "compiled", "one CUDA graph", "one pass", "again"]
-    said = f"{result['device']}, torch {result['torch']}, commit {result['commit']}; {result['rows of the registry']} processors"
-    said += f" of the tests in three dtypes, {len(result['differences'])} differences from the CPU."
-    told = ", ".join(f"{number(time * 1e3)} {way}" for way, time in result["generate"].items())
-    tokens = f"`generate` of transformers with the model of the demo, us per token: {told}. The hook has an array of objects."
-    return fill_in(page, "gpu", [*table(["us", *head], rows), "", said, "", tokens])
+    head = ["us", "rows", "advance", "mask", "both", "the host, for both", "one pass"]
+    said = f"{result['device']}, torch {result['torch']}; {equality['rows of the registry']} processors of the tests in three "
+    said += f"dtypes and {equality['walked']['rows']:,} random rows, {len(equality['differences'])} differences."
+    lines = [*table(head, rows), said, ""]
+    lines += table(
+        ["ms for a token of a model of a billion random weights", "rows", "without a JSON Schema", "with it"],
+        [
+            [name, count, *(f"{found[f'{constraint} a constraint, {way}']:.2f}" for constraint in ("without", "with"))]
+            for count, found in decoding.items()
+            for name, way in (("captured in a CUDA graph", "captured"), ("not captured", "eager"))
+        ],
+    )
+    return fill_in(page, "gpu", lines)
+
+
+def _microseconds(value: float) -> str:
+    """Write a time with one digit after the point, or with none from 100 on."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
 def main() -> None:

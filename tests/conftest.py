@@ -1,8 +1,9 @@
-"""For all tests: one torch thread, hypothesis profiles, vocabularies of real tokenizers."""
+"""For all tests: one torch thread, hypothesis profiles, Triton's interpreter, vocabularies of real tokenizers."""
 
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -15,6 +16,10 @@ from tests import vocabularies
 settings.register_profile("dev", deadline=None, max_examples=10)
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+# Read when Triton is imported, which may be in any test. vLLM's processes would inherit it.
+if find_spec("vllm") is None:
+    os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(scope="session", autouse=True)

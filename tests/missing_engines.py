@@ -20,6 +20,7 @@ INSTALL = {
     "mlx": "mlx is not installed: pip install 'logitkit[mlx]'",
     "mlx_lm": "mlx-lm is not installed: pip install 'logitkit[mlx]'",
     "llama_cpp": "llama.cpp is not installed: pip install 'logitkit[llama-cpp]'",
+    "triton": "Triton is not installed: pip install --no-deps triton",
     "vllm": "vLLM is not installed here: scripts/test --engine vllm",
 }
 

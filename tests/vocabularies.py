@@ -1,13 +1,16 @@
-"""Vocabularies of real tokenizers, read from the files that mistral-common ships: nothing is downloaded."""
+"""Vocabularies of real tokenizers, read from the files that mistral-common ships: nothing is downloaded.
+
+Where mistral-common is not installed, the environment variable `TEKKEN` says where its file is.
+"""
 
 from __future__ import annotations
 
 import base64
 import importlib.resources
 import json
+import os
 from functools import cache
-
-import sentencepiece
+from pathlib import Path
 
 from logitkit.vocabulary import Vocabulary
 
@@ -15,7 +18,8 @@ from logitkit.vocabulary import Vocabulary
 @cache
 def tekken() -> Vocabulary:
     """Byte-level BPE of 131,072 ids, the first 1,000 of them special; every byte is a token."""
-    file = importlib.resources.files("mistral_common").joinpath("data/tekken_240911.json")
+    given = os.environ.get("TEKKEN")
+    file = Path(given) if given else importlib.resources.files("mistral_common").joinpath("data/tekken_240911.json")
     content = json.loads(file.read_text(encoding="utf-8"))
     special, size = (content["config"][k] for k in ("default_num_special_tokens", "default_vocab_size"))
     ordinary = [base64.b64decode(entry["token_bytes"]) for entry in content["vocab"][: size - special]]
@@ -25,6 +29,8 @@ def tekken() -> Vocabulary:
 @cache
 def sentencepiece_32k() -> Vocabulary:
     """SentencePiece of 32,768 ids with byte fallback: bytes are tokens beside the pieces that spell them."""
+    import sentencepiece
+
     file = importlib.resources.files("mistral_common").joinpath("data/mistral_instruct_tokenizer_240323.model.v3")
     model = sentencepiece.SentencePieceProcessor(model_proto=file.read_bytes())
 

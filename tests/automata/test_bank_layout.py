@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import weakref
 
 import pytest
 import torch
@@ -116,7 +117,7 @@ def test_the_automata_in_use_are_bounded() -> None:
 
 def test_tables_that_inference_mode_made_are_written_outside_of_it() -> None:
     vocab = vocabulary(103)
-    kept = [lk.Regex(f"a{{{n}}}b", vocab) for n in range(1, 5)]
+    kept = [lk.Regex(f"a{{{n}}}b", vocab) for n in range(2, 6)]
     bank = kept[0].bank
     with torch.inference_mode():
         for regex in kept:
@@ -146,3 +147,25 @@ def test_what_could_not_be_written_is_not_forgotten(monkeypatch: pytest.MonkeyPa
         with pytest.raises(torch.OutOfMemoryError):
             _ = bank.tables
     assert advance_tensors(bank.tables, *state.at, torch.tensor([1])).item() >= 2
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_tables_stay_for_a_graph_that_was_captured_with_them(monkeypatch: pytest.MonkeyPatch, captured: bool) -> None:
+    """A graph has their addresses, but tables with more room take their place, and their memory would be freed."""
+    vocab, cpu = vocabulary(104 + captured), torch.device("cpu")
+    kept = [lk.Regex("(ab|b)+", vocab)]
+    bank, state = kept[0].bank, kept[0].init_state(context()).at
+    with monkeypatch.context() as capturing:
+        capturing.setattr(BankLayout, "is_being_captured", lambda self: captured)
+        before = weakref.ref(bank.layout_on(cpu))
+    for count in range(2, 9):
+        kept.append(lk.Regex(f"a{{{count}}}b", vocab))
+        kept[-1].init_state(context())
+    assert bank.layout_on(cpu) is not before()
+    gc.collect()
+    old = before()
+    assert (old is not None) is captured
+    if old is not None:
+        for token in torch.tensor([[0], [1]]):
+            assert advance_tensors(old.tables, *state, token).equal(advance_tensors(bank.tables, *state, token))
+        assert bank.nbytes() > old.nbytes() + bank.layout_on(cpu).nbytes()

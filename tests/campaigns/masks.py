@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 from unittest import mock
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 import logitkit as lk
+from logitkit import protocol
 from logitkit.compiler import pattern_dfa
 from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLarge, UnsupportedSchema
 from tests.adapters import demo
@@ -25,6 +27,13 @@ from tests.patterns.strategies import ALPHABET, patterns
 from tests.vocabularies import sentencepiece_32k, tekken
 
 LIMITS = lk.Limits(states=3_000, work=300_000)
+# Triton has wheels for Linux only.
+HAS_KERNELS = find_spec("triton") is not None
+if HAS_KERNELS:
+    from tests.kernels.interpreter import kernels
+
+# Blocks for Triton's interpreter, which takes as long for small ones.
+WHOLE_ROWS = {"strip": 2**15, "strips": 4, "classes": 512}
 SCHEMA_LIMITS = lk.Limits(states=10_000, work=1_000_000)
 
 
@@ -134,6 +143,12 @@ def walk(
         assert (legal == by_tensors).all(), (
             f"the rows {(legal != by_tensors).any(1).tolist()} differ on the path of tensors"
         )
+        # The interpreter is slow, so kernels take every other step. They mask in place.
+        if HAS_KERNELS and step % 2 == 0:
+            with kernels(**WHOLE_ROWS):
+                by_kernel = (processor.process_logits(state, torch.ones(ones.shape), context)[1] == 1).numpy()
+            assert (legal == by_kernel).all(), f"the rows {(legal != by_kernel).any(1).tolist()} differ by the kernel"
+            tried["masks by kernels"] += len(rows)
         tokens = []
         for row, (_, judge, choices) in enumerate(rows):
             wanted = ends(vocabulary) if ended[row] else judge.legal(said[row], vocabulary)
@@ -145,7 +160,14 @@ def walk(
             tokens.append(token)
             ended[row] |= token in vocabulary.eos_ids
             said[row] += (vocabulary.tokens[token] if token >= 0 else None) or b""
-        state = processor.advance(state, torch.tensor(tokens))
+        after = processor.advance(state, torch.tensor(tokens))
+        if HAS_KERNELS and step % 2 == 0:
+            with kernels(**WHOLE_ROWS):
+                moved = processor.advance(state, torch.tensor(tokens))
+            assert all(map(torch.equal, protocol.leaves(after), protocol.leaves(moved))), (
+                f"states differ after {tokens}"
+            )
+        state = after
 
 
 def choose(legal: np.ndarray[Any, np.dtype[np.int64]], number: int, vocabulary: lk.Vocabulary) -> int:

@@ -31,6 +31,20 @@ def run(processor: Any, logits: Tensor, by_tensors: bool, *eos_ids: int) -> Tens
         return EngineLogits(processor)(state, logits.clone(), context, eos_ids)
 
 
+@every_row
+@on_both_paths
+def test_logits_that_may_not_be_overwritten_stay(row: Row, by_tensors: bool) -> None:
+    """transformers returns them to the caller of `generate(output_logits=True)`."""
+    logits = logits_of(torch.float32)
+    context = lk.Context.of([[5, 6]] * len(logits), WIDTH)
+    kept, process = logits.clone(), EngineLogits(row.processor)
+    with mock.patch.object(torch.compiler, "is_compiling", return_value=by_tensors):
+        state = row.processor.init_state(context)
+        processed = process(state, logits, context, [EOS], overwrite=False)
+    assert logits.equal(kept)
+    assert processed is not logits
+
+
 BREAKS: dict[str, tuple[Any, float]] = {
     "one NaN": (40, NAN),
     "a NaN in place of EOS": (EOS, NAN),

@@ -90,9 +90,9 @@ class EngineLogits:
         if logits.requires_grad:
             check_gradient(self._name, logits)
         self.emptied = None
+        logits = logits if overwrite else logits.clone()
         if by_tensors(logits):
             return self._on_device(state, logits, context, eos_ids)
-        logits = logits if overwrite else logits.clone()
         try:
             if self._constraint is not None and isinstance(state, ConstraintState):
                 logits = own_rows(self._name, len(state.left), logits)

@@ -10,6 +10,7 @@ from torch import Tensor
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
+from logitkit.kernels import switch
 from logitkit.lazy import lazy
 from logitkit.parameters import Either, Integer, Null, Text, TokenId
 from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_columns
@@ -17,7 +18,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind
 from logitkit.protocol.processor import Role
 from logitkit.reasoning.thinking_automaton import inside_states, thinking_automaton
-from logitkit.reasoning.thinking_state import ThinkingState, after_output, after_prompt
+from logitkit.reasoning.thinking_state import ThinkingState
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.bank_user import BankUser
@@ -153,9 +154,17 @@ class ThinkingBudget(BankUser):
         if not by_tensors(state.spent):
             return state.advance_rows(self.bank, size, tokens, prompt)
         layout = self.bank.layout_on(state.spent.device)
-        step = after_prompt if prompt else after_output
+        if switch.runs_on(state.spent, tokens):
+            from logitkit.kernels.thinking_step import thinking_step
+
+            slot, generation, now = state.at
+            after = thinking_step(
+                layout.kernel_tables, slot, generation, (now, *state[1:]), size, tokens, prompt=prompt
+            )
+            if after is not None:
+                return state._replace(at=state.at._replace(state=after[0]), spent=after[1])
         for column in token_columns(tokens):
-            state = layout.graphs.run(step, (layout.tables, size), state, column)
+            state = state.advance_tensors(layout.tables, size, column, prompt)
         return state
 
     def process_logits(self, state: ThinkingState, logits: Tensor, context: Context) -> tuple[ThinkingState, Tensor]:
@@ -170,10 +179,17 @@ class ThinkingBudget(BankUser):
         logits = own_rows("ThinkingBudget", state.spent.shape[0], logits)
         check_width(self.vocabulary.size, logits.shape[1])
         slot, generation, now = state.at
+        if switch.runs_on(state.spent, logits):
+            from logitkit.kernels.thinking_step import thinking_step
+
+            tables, size = self.bank.layout_on(logits.device).kernel_tables, self.vocabulary.size
+            if thinking_step(tables, slot, generation, (now, *state[1:]), size, None, logits) is not None:
+                return state, logits
         forced = state.is_forced
         bound = forced | (now < FIRST_STATE)
         if by_tensors(logits):
-            bound = bound | (generation != self.bank.tables_on(logits.device).generation.index_select(0, slot))
+            layout = self.bank.layout_on(logits.device)
+            bound = bound | (generation != layout.tables.generation.index_select(0, slot))
         looked_up = AutomatonState(
             torch.where(bound, slot, NEUTRAL), generation, torch.where(forced, now + state.inside, now)
         )

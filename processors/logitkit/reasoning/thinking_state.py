@@ -16,7 +16,7 @@ from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.bank_tables import BankTables, advance_tensors
 
-__all__ = ["ThinkingState", "after_output", "after_prompt"]
+__all__ = ["ThinkingState"]
 
 
 class ThinkingState(NamedTuple):
@@ -125,13 +125,3 @@ class ThinkingState(NamedTuple):
         spent = torch.where(self.is_forced & (state == FINISHED), self.spent.clamp(min=1), spent)
         spent = torch.where(before == FINISHED, self.spent, spent)
         return after._replace(spent=torch.where(moves, spent, self.spent))
-
-
-def after_output(tables: tuple[BankTables, int], state: ThinkingState, token: Tensor) -> ThinkingState:
-    """Return the state after one output token per row, as `ThinkingState.advance_tensors`."""
-    return state.advance_tensors(*tables, token)
-
-
-def after_prompt(tables: tuple[BankTables, int], state: ThinkingState, token: Tensor) -> ThinkingState:
-    """Return the state after one token of the prompt per row, as `ThinkingState.advance_tensors`."""
-    return state.advance_tensors(*tables, token, prompt=True)

@@ -4,11 +4,10 @@ Each constraint leases a slot in the bank of its vocabulary; the state of a row 
 
 compiled_language             what has a compiled language, and what is compiled from it together with other text
 constraint, constraint_state  the base class of all constraints, and their state
-host_rows                     the two operations on the host: advance and mask
+host_rows, device_rows        the two operations, advance and mask, on the host and on a device
 branching, branching_state    rows that may be in several places at once
 automaton_state, single_row   the part of the state that others have as well; the state of one row without tensors
 bank_tables, stack_tables     the two operations with tensors only, without and with stacks
-step_graphs                   these operations on a CUDA device, captured as CUDA graphs
 bank, bank_layout, bank_user  the automata of one vocabulary, their tables on a device, and what has an automaton among them
 host_logits, tensor_logits    logits on the CPU as numpy arrays (TwoPaths is the base of processors that use them), and as tensors
 row_mask, mask_cache          the mask of one visited state on the CPU, and a cache of limited size for them

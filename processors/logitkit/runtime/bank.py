@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +63,9 @@ class Bank:
             would wait for those that fall back.
     """
 
+    # The ids that end a sequence, and the id of padding or None, if they are not those of the automata.
+    ends: tuple[Sequence[int], int | None] | None = None
+
     def __init__(self, mask_bytes: int = 256 * 2**20, automaton_bytes: int = 2 * 2**30, stacks: bool = False) -> None:
         self.stacks = stacks
         self.automaton_bytes = automaton_bytes
@@ -80,6 +83,10 @@ class Bank:
         self._layouts: dict[torch.device, BankLayout] = {}
         # Slots whose tables on a device are out of date.
         self._changed: dict[torch.device, set[int]] = {}
+        # The tables of which nothing is out of date.
+        self._current: dict[torch.device, BankLayout] = {}
+        # Tables that graphs of CUDA read where they are, even after others have taken their place.
+        self._captured: set[BankLayout] = set()
         self._traced: set[torch.device] = set()
         self.trace_name = traced_as(self)
 
@@ -121,6 +128,7 @@ class Bank:
     def _has_changed(self, slot: int) -> None:
         for slots in [*self._changed.values()]:
             slots.add(slot)
+        self._current.clear()
 
     def find(self, content_key: str) -> Lease | None:
         """Return the lease of the automaton with this content key, if it is in the bank."""
@@ -194,19 +202,26 @@ class Bank:
         return self.layout_on(device).tables
 
     def layout_on(self, device: torch.device) -> BankLayout:
-        """Return the tables of all automata on a device, and the graphs that read them, including all changes to the bank.
+        """Return the tables of all automata on a device, including all changes to the bank.
 
         A traced graph takes them as inputs. It cannot update them when it runs, so from the first trace on, `lease` does. Until
         a freed slot is leased again, a graph may still find the old automaton in it, but only through that automaton's own
-        states.
+        states. In the same way, tables stay for a CUDA graph that is captured with them. Rows of automata that these lack end.
         """
         if torch.compiler.is_compiling():
             prepare_trace(self.trace_name, str(device))
             return self._layouts[device]
-        return self.build_tables(device)
+        layout = self.build_tables(device)
+        if layout.is_being_captured():
+            self._captured.add(layout)
+        return layout
 
     def build_tables(self, device: torch.device) -> BankLayout:
         """Return the tables on a device, including all changes to the bank since the last call."""
+        # At every step, so without a lock. Tables come here only when they are written.
+        current = self._current.get(device)
+        if current is not None:
+            return current
         # Tables created under inference_mode could not be written outside of it.
         with self._lock, torch.inference_mode(False):
             layout = self._layouts.get(device)
@@ -229,6 +244,10 @@ class Bank:
                 raise
             if written:
                 layout.settle()
+            self._current[device] = layout
+            # In this order, since a garbage collection may free a slot in between.
+            if changed:
+                self._current.clear()
             return layout
 
     def table_of(self, automaton: TokenAutomaton) -> TokenAutomaton:
@@ -238,7 +257,7 @@ class Bank:
     def new_layout(self, device: torch.device) -> BankLayout:
         """Lay out the tables of all slots from the start."""
         automata = [None if a is None else self.table_of(a) for a in [*self.automata]]
-        return BankLayout(automata, [*self.generations], device)
+        return BankLayout(automata, [*self.generations], device, self.ends)
 
     def _lay_out(self, device: torch.device) -> BankLayout:
         # Assigned in place: a loop over the changes may hold this very set.
@@ -258,5 +277,5 @@ class Bank:
 
     def nbytes(self) -> int:
         """Return the total size of the automata, cached masks and tables on devices, in bytes."""
-        tables = sum(layout.nbytes() for layout in [*self._layouts.values()])
+        tables = sum(layout.nbytes() for layout in {*self._layouts.values(), *self._captured})
         return self._automata_size + self.masks.nbytes + tables

@@ -12,19 +12,30 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.tokens.counted_state import MOST
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_table import STAY
-from logitkit.protocol.state import walk
+from logitkit.kernels.records import (
+    FIRST_PUSHED,
+    OUTCOME,
+    OUTCOME_FIELDS,
+    PAIR_FIELDS,
+    ROW_FIELDS,
+    SLOT_FIELDS,
+    KernelTables,
+    Records,
+)
+from logitkit.lazy import lazy
 from logitkit.runtime.bank_tables import NEUTRAL_ROWS, BankTables
 from logitkit.runtime.row_mask import finished_ids
 from logitkit.runtime.stack_tables import StackTables
-from logitkit.runtime.step_graphs import StepGraphs, capture_on
 
 __all__ = ["BankLayout"]
 
-# For a slot without an automaton, hence without outcomes: larger than any target.
-NO_OUTCOMES = 2**30
+# The types of classes of tokens, from narrow to wide.
+WIDTHS = (torch.uint8, torch.int16, torch.int32)
+NUMPY = {torch.uint8: np.uint8, torch.int16: np.int16, torch.int32: np.int32, torch.int64: np.int64}
 
 
 class BankLayout:
@@ -34,70 +45,99 @@ class BankLayout:
         automata: The automaton of each slot, or None; slot 0 is neutral.
         generations: The generation of each slot.
         device: The device of the tables.
+        ends: The ids that end a sequence, and the id of padding or None. By default, those of the automata.
     """
 
     def __init__(
-        self, automata: Sequence[TokenAutomaton | None], generations: Sequence[int], device: torch.device
+        self,
+        automata: Sequence[TokenAutomaton | None],
+        generations: Sequence[int],
+        device: torch.device,
+        ends: tuple[Sequence[int], int | None] | None = None,
     ) -> None:
         self.device = device
-        # They read these tables where they are, so each layout has its own graphs.
-        self.graphs = StepGraphs(capture_on(device))
         present = [a for a in automata if a is not None]
-        self._allocate(present, room(len(automata)))
+        if ends is None:
+            ends = (present[0].eos_ids, present[0].pad_id) if present else ((), None)
+        self._allocate(present, room(len(automata)), *ends)
         # Outcome 0 is a placeholder, read by rows without one.
         self._rows, self._places, self._outcomes = NEUTRAL_ROWS, 0, 1
         for slot, automaton in enumerate(automata):
             if automaton is not None:
                 self._write(slot, automaton, generations[slot])
 
+    @lazy
+    def kernel_tables(self) -> KernelTables:
+        """The tables as kernels get them."""
+        return KernelTables.of(self.records)
+
     def nbytes(self) -> int:
         """Return the total size of the tables in bytes."""
-        return sum(table.nbytes for _, table in walk(self.stacks) if isinstance(table, Tensor))
+        return sum(table.nbytes for table in self.records)
 
     def _full(self, shape: tuple[int, ...], value: int, dtype: torch.dtype) -> Tensor:
         """Return a new tensor of one value."""
         return torch.full(shape, value, dtype=dtype, device=self.device)
 
-    def _allocate(self, present: Sequence[TokenAutomaton], slots: int) -> None:
+    def _allocate(
+        self, present: Sequence[TokenAutomaton], slots: int, eos_ids: Sequence[int], pad_id: int | None
+    ) -> None:
         """Create tables for these automata, in which all slots are neutral and only the generation of slot 0 matches."""
-        rows = room(NEUTRAL_ROWS + sum(len(a.row_start) for a in present))
-        # One entry after the last row, so that an empty row has something to read.
-        places = room(sum(len(a.row_class) for a in present) + 1)
         size = max((len(a.class_of) for a in present), default=1)
-        classes = room(max((a.classes for a in present), default=1))
-        wide = any(a.class_of.dtype == np.int32 for a in present)
-        eos_ids, pad_id = (present[0].eos_ids, present[0].pad_id) if present else ((), None)
+        finished = finished_ids(eos_ids, pad_id)
+        nestings = [a.nesting for a in present]
+        widest = room(max((n.pushed.shape[1] for n in nestings), default=1))
+        self.records = Records(
+            slots=self._full((slots, len(SLOT_FIELDS)), 0, torch.int64),
+            class_of=self._full(
+                (slots, size), 0, max((_width(a) for a in present), key=WIDTHS.index, default=WIDTHS[0])
+            ),
+            default=self._full((slots, room(max((a.classes for a in present), default=1))), STAY, torch.int32),
+            rows=self._full((room(NEUTRAL_ROWS + sum(a.states for a in present)), len(ROW_FIELDS)), 0, torch.int32),
+            # One entry after the last row, so that an empty row has something to read.
+            pairs=self._full((room(sum(len(a.row_class) for a in present) + 1), len(PAIR_FIELDS)), 0, torch.int32),
+            outcomes=self._full((room(1 + sum(len(n.state) for n in nestings)), FIRST_PUSHED + widest), 0, torch.int32),
+            ends=torch.tensor([[i, i in eos_ids] for i in finished.tolist()], dtype=torch.int32, device=self.device),
+        )
+        slot, row, pair, outcome = (
+            dict(zip(names, table.unbind(1), strict=False))
+            for names, table in (
+                (SLOT_FIELDS, self.records.slots),
+                (ROW_FIELDS, self.records.rows),
+                (PAIR_FIELDS, self.records.pairs),
+                (OUTCOME_FIELDS, self.records.outcomes),
+            )
+        )
+        set_part(row["fallback"], np.arange(len(self.records.rows)))
+        slot["generation"][1:] = -1
+        slot["first_block"].fill_(OUTCOME)
         self.tables = BankTables(
-            generation=self._full((slots,), -1, torch.int64),
-            class_of=self._full((slots, size), 0, torch.int32 if wide else torch.int16),
-            default=self._full((slots, classes), STAY, torch.int32),
-            first_row=self._full((slots,), 0, torch.int64),
-            row_start=self._full((rows + 1,), 0, torch.int64),
-            row_class=self._full((places,), 0, torch.int32),
-            row_target=self._full((places,), 0, torch.int32),
-            fallback=torch.arange(rows, device=self.device),
+            generation=slot["generation"],
+            class_of=self.records.class_of,
+            default=self.records.default,
+            first_row=slot["first_row"],
+            row_start=row["start"],
+            row_end=row["end"],
+            row_class=pair["class"],
+            row_target=pair["target"],
+            fallback=row["fallback"],
             lane=torch.arange(room(max((_longest_row(a) for a in present), default=1)), device=self.device),
             link=torch.arange(max((a.longest_chain for a in present), default=1), device=self.device),
-            eos_ids=torch.tensor(eos_ids, dtype=torch.int64, device=self.device),
-            finished_ids=torch.from_numpy(finished_ids(eos_ids, pad_id)).to(self.device),
+            eos_ids=torch.tensor([*eos_ids], dtype=torch.int64, device=self.device),
+            finished_ids=torch.from_numpy(finished).to(self.device),
         )
-        self.tables.generation[0] = 0
-        nestings = [a.nesting for a in present]
-        outcomes = room(1 + sum(len(n.state) for n in nestings))
-        widest = room(max((n.pushed.shape[1] for n in nestings), default=1))
+        counting = self.records.outcomes[:, OUTCOME_FIELDS.index("low") : FIRST_PUSHED].T
         self.stacks = StackTables(
             self.tables,
-            cost=self._full((len(self.tables.row_start),), 0, torch.int32),
-            states=self._full((slots,), NO_OUTCOMES, torch.int64),
-            first_outcome=self._full((slots,), 0, torch.int64),
-            max_depth=self._full((slots,), 0, torch.int64),
-            first_block=self._full((slots if any(n.blocks for n in nestings) else 0,), NO_OUTCOMES, torch.int64),
-            state=self._full((outcomes,), 0, torch.int32),
-            pushed=self._full((outcomes, widest), 0, torch.int32),
-            rest=self._full((outcomes,), 0, torch.int32),
-            height=self._full((outcomes,), 0, torch.int32),
-            outcome_cost=self._full((outcomes,), 0, torch.int32),
-            counting=self._full((4, outcomes if any(n.counting is not None for n in nestings) else 0), 0, torch.int32),
+            cost=row["cost"],
+            max_depth=slot["max_depth"],
+            first_block=slot["first_block"] if any(n.blocks for n in nestings) else slot["first_block"][:0],
+            state=outcome["state"],
+            pushed=self.records.outcomes[:, FIRST_PUSHED:],
+            rest=outcome["rest"],
+            height=outcome["height"],
+            outcome_cost=outcome["cost"],
+            counting=counting if any(n.counting is not None for n in nestings) else counting[:, :0],
             round=torch.arange(max((n.pops for n in nestings), default=0), device=self.device),
         )
 
@@ -124,18 +164,22 @@ class BankLayout:
         if self.device.type == "cuda" and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.current_stream(self.device).synchronize()
 
+    def is_being_captured(self) -> bool:
+        """Whether a CUDA graph is captured, which will read these tables."""
+        return self.device.type == "cuda" and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()  # type: ignore[no-untyped-call]
+
     def _has_room(self, slot: int, automaton: TokenAutomaton) -> bool:
-        tables, nesting = self.tables, automaton.nesting
+        records, nesting = self.records, automaton.nesting
         return (
-            slot < len(tables.generation)
-            and automaton.classes <= tables.default.shape[1]
-            and len(automaton.class_of) == tables.class_of.shape[1]
-            and not (automaton.class_of.dtype == np.int32 and tables.class_of.dtype == torch.int16)
-            and self._rows + len(automaton.row_start) <= len(tables.fallback)
-            and self._places + len(automaton.row_class) < len(tables.row_class)
-            and _longest_row(automaton) <= len(tables.lane)
-            and automaton.longest_chain <= len(tables.link)
-            and self._outcomes + len(nesting.state) <= len(self.stacks.state)
+            slot < len(records.slots)
+            and automaton.classes <= records.default.shape[1]
+            and len(automaton.class_of) == records.class_of.shape[1]
+            and WIDTHS.index(_width(automaton)) <= WIDTHS.index(records.class_of.dtype)
+            and self._rows + automaton.states <= len(records.rows)
+            and self._places + len(automaton.row_class) < len(records.pairs)
+            and _longest_row(automaton) <= len(self.tables.lane)
+            and automaton.longest_chain <= len(self.tables.link)
+            and self._outcomes + len(nesting.state) <= len(records.outcomes)
             and nesting.pushed.shape[1] <= self.stacks.pushed.shape[1]
             and nesting.pops <= len(self.stacks.round)
             and (not nesting.blocks or len(self.stacks.first_block) > 0)
@@ -143,51 +187,50 @@ class BankLayout:
         )
 
     def _write(self, slot: int, automaton: TokenAutomaton, generation: int) -> None:
-        tables = self.tables
+        records, nesting, states = self.records, automaton.nesting, automaton.states
         # No state refers to this slot until the write is complete.
-        tables.generation[slot] = -1
-        rows, places, states = self._rows, self._places, automaton.states
-        set_part(tables.class_of[slot], automaton.class_of)
-        set_part(tables.default[slot, : automaton.classes], automaton.default)
+        first_block = states - nesting.blocks if nesting.blocks else OUTCOME
+        set_part(records.slots[slot], np.array([-1, self._rows, automaton.classes, nesting.counted_depth, first_block]))
+        set_part(records.class_of[slot], automaton.class_of)
+        set_part(records.default[slot, : automaton.classes], automaton.default)
         # Those of an earlier automaton in this slot may be none of the states of this one.
-        tables.default[slot, automaton.classes :] = STAY
-        set_part(tables.row_start[rows : rows + states + 1], automaton.row_start + places)
-        set_part(tables.row_class[places : places + len(automaton.row_class)], automaton.row_class)
-        set_part(tables.row_target[places : places + len(automaton.row_target)], automaton.row_target)
+        records.default[slot, automaton.classes :] = STAY
         fallback = np.arange(states) if automaton.fallback is None else automaton.fallback
-        set_part(tables.fallback[rows : rows + states], fallback)
-        tables.first_row[slot] = rows
-        self._write_stacks(slot, automaton)
-        tables.generation[slot] = generation
-        self._rows += len(automaton.row_start)
-        self._places += len(automaton.row_class)
+        cost = automaton.cost if automaton.has_stacks else np.zeros(states, np.int64)
+        begin, end = automaton.row_start[:-1] + self._places, automaton.row_start[1:] + self._places
+        rows = np.column_stack([begin, end, fallback + self._rows, cost])
+        set_part(records.rows[self._rows : self._rows + states], rows)
+        target = automaton.row_target.astype(np.int64)
+        target = np.where(target >= states, target - states + self._outcomes + OUTCOME, target)
+        pairs = np.column_stack([automaton.row_class, target])
+        set_part(records.pairs[self._places : self._places + len(pairs)], pairs)
+        if automaton.has_stacks:
+            self._write_outcomes(automaton)
+        self.tables.generation[slot] = generation
+        self._rows += states
+        self._places += len(pairs)
 
-    def _write_stacks(self, slot: int, automaton: TokenAutomaton) -> None:
-        stacks, nesting = self.stacks, automaton.nesting
-        begin, end = self._outcomes, self._outcomes + len(nesting.state)
-        stacks.states[slot] = automaton.states
-        stacks.first_outcome[slot] = begin
-        stacks.max_depth[slot] = nesting.counted_depth
-        if len(stacks.first_block):
-            stacks.first_block[slot] = automaton.states - nesting.blocks
-        if not automaton.has_stacks:
-            return
-        set_part(stacks.cost[self._rows : self._rows + automaton.states], automaton.cost)
-        set_part(stacks.state[begin:end], nesting.state)
-        set_part(stacks.pushed[begin:end, : nesting.pushed.shape[1]], nesting.pushed)
-        set_part(stacks.rest[begin:end], nesting.rest)
-        set_part(stacks.height[begin:end], nesting.height)
-        set_part(stacks.outcome_cost[begin:end], automaton.outcome_cost)
-        if stacks.counting.shape[1]:
-            nothing = np.array([[0], [MOST], [0], [0]]).repeat(end - begin, axis=1)
-            set_part(stacks.counting[:, begin:end], nothing if nesting.counting is None else nesting.counting)
-        self._outcomes = end
+    def _write_outcomes(self, automaton: TokenAutomaton) -> None:
+        nesting, begin = automaton.nesting, self._outcomes
+        self._outcomes = end = begin + len(nesting.state)
+        # A step looks for a rest in the row of a frame, and takes it for illegal if the row does not list it.
+        assert (automaton.default[nesting.rest[nesting.rest > 0]] == DEAD).all()
+        nothing = np.array([[0], [MOST], [0], [0]]).repeat(len(nesting.state), axis=1)
+        fields = (nesting.state, nesting.rest, nesting.height, automaton.outcome_cost)
+        counting = nothing if nesting.counting is None else nesting.counting
+        whole = np.column_stack([*fields, *counting, nesting.pushed])
+        set_part(self.records.outcomes[begin:end, : whole.shape[1]], whole)
 
 
 def set_part(part: Tensor, values: NDArray[np.integer]) -> None:
     """Copy the values of an array into a part of a table."""
-    # Widened on the host: then the copy is of a plain array (the original may be read-only) of a type that all devices support.
-    part.copy_(torch.from_numpy(values.astype(np.int64 if part.dtype == torch.int64 else np.int32)))
+    # Converted on the host: then the copy is of a plain array (the original may be read-only) of a type that all devices support.
+    part.copy_(torch.from_numpy(values.astype(NUMPY[part.dtype])))
+
+
+def _width(automaton: TokenAutomaton) -> torch.dtype:
+    """Return the type of the classes of tokens, as narrow as they were compiled."""
+    return next(width for width in WIDTHS if NUMPY[width] == automaton.class_of.dtype)
 
 
 def _longest_row(automaton: TokenAutomaton) -> int:

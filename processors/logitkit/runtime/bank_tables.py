@@ -19,17 +19,18 @@ NEUTRAL_ROWS = FIRST_STATE + 2
 
 
 class BankTables(NamedTuple):
-    """The tables of all slots, with spare capacity; an unused slot is neutral and its generation never matches.
+    """The columns of `Records`, with spare capacity; an unused slot is neutral and its generation never matches.
 
     Args:
         generation: [N] int64, current generation of each slot.
-        class_of: [N, V] int16 or int32, class of each token.
+        class_of: [N, V] uint8, int16 or int32, class of each token.
         default: [N, C] int32, default target of each class.
-        first_row: [N] int64, index in `row_start` of the first row of each slot.
-        row_start: Where the row of each state starts in `row_class` and `row_target`.
-        row_class: int32, the classes listed in each row: the exceptions to the default.
-        row_target: int32, their targets.
-        fallback: int64, for each row of `row_start`, the state that its state falls back to; a chain ends at itself.
+        first_row: [N] int64, the first row of each slot.
+        row_start: [R] int32, where each row starts in `row_class` and `row_target`.
+        row_end: [R] int32, where it ends.
+        row_class: [P] int32, the classes listed in each row: the exceptions to the default.
+        row_target: [P] int32, their targets.
+        fallback: [R] int32, the row that each row falls back to; a chain ends at itself.
         lane: [K] 0, 1, ..., K - 1, for the longest row.
         link: [L] for the longest chain of fallbacks; only its length matters.
         eos_ids: Ids that end a sequence.
@@ -41,6 +42,7 @@ class BankTables(NamedTuple):
     default: Tensor
     first_row: Tensor
     row_start: Tensor
+    row_end: Tensor
     row_class: Tensor
     row_target: Tensor
     fallback: Tensor
@@ -49,29 +51,33 @@ class BankTables(NamedTuple):
     eos_ids: Tensor
     finished_ids: Tensor
 
+    def check_width(self, columns: int) -> None:
+        """Raise `VocabularyError` if logits have fewer columns than the vocabulary has ids, or far more."""
+        # Without any automaton, the tables have space for one id and all rows are neutral.
+        if self.class_of.shape[1] > 1:
+            check_width(self.class_of.shape[1], columns)
+
     def live(self, slot: Tensor, generation: Tensor, state: Tensor) -> Tensor:
         """Return the states, `DEAD` where the automaton of a row no longer exists."""
         return torch.where(generation == self.generation.index_select(0, slot), state, DEAD)
 
     def chain(self, slot: Tensor, state: Tensor) -> list[Tensor]:
-        """Return the states, then the states they fall back to, up to the length of the bank's longest chain."""
-        states = [state]
+        """Return the rows of some states, then those they fall back to, up to the length of the bank's longest chain."""
+        rows = [self.first_row.index_select(0, slot) + state]
         for _ in range(self.link.shape[0] - 1):
-            row = self.first_row.index_select(0, slot) + states[-1]
-            states.append(self.fallback.index_select(0, row))
-        return states
+            rows.append(self.fallback.index_select(0, rows[-1]))
+        return rows
 
-    def rows(self, slot: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the padded rows of some states: classes [B, K], targets [B, K], and which entries are real."""
-        row = self.first_row.index_select(0, slot) + state
+    def listings(self, row: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what some rows list, padded: classes [B, K], targets [B, K], and which entries are real."""
         begin = self.row_start.index_select(0, row)
-        count = self.row_start.index_select(0, row + 1) - begin
+        count = self.row_end.index_select(0, row) - begin
         place = (begin[:, None] + self.lane).clamp(max=self.row_class.shape[0] - 1)
         return self.row_class[place], self.row_target[place], self.lane < count[:, None]
 
-    def listed(self, slot: Tensor, state: Tensor, symbol: Tensor, default: Tensor) -> Tensor:
-        """Return the targets of one class per row that the table rows of the given states list, or the default: [B] int64."""
-        classes, targets, real = self.rows(slot, state)
+    def listed(self, row: Tensor, symbol: Tensor, default: Tensor) -> Tensor:
+        """Return the target that each row lists for one class, or the default: [B] int64."""
+        classes, targets, real = self.listings(row)
         hit = real & (classes == symbol[:, None])
         return torch.where(hit.any(1), (targets * hit).sum(1), default)
 
@@ -80,8 +86,8 @@ class BankTables(NamedTuple):
         size = self.class_of.shape[1]
         symbol = self.class_of[slot, token.clamp(0, size - 1)].to(torch.int64)
         target = self.default[slot, symbol].to(torch.int64)
-        for at in reversed(self.chain(slot, state)):
-            target = self.listed(slot, at, symbol, target)
+        for row in reversed(self.chain(slot, state)):
+            target = self.listed(row, symbol, target)
         target = torch.where(target == STAY, state, target)
         return torch.where((token < size) & (token >= 0), target, DEAD)
 
@@ -101,8 +107,8 @@ def legal_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: T
     state = tables.live(slot, generation, state)
     # Classes allowed by default, corrected by the rows; an extra column absorbs the padding.
     legal = torch.nn.functional.pad(tables.default.index_select(0, slot) != DEAD, (0, 1))
-    for at in reversed(tables.chain(slot, state)):
-        classes, targets, real = tables.rows(slot, at)
+    for row in reversed(tables.chain(slot, state)):
+        classes, targets, real = tables.listings(row)
         dummy = torch.full_like(classes, legal.shape[1] - 1)
         legal = legal.scatter(1, torch.where(real, classes, dummy).to(torch.int64), targets != DEAD)
     return state, legal
@@ -115,9 +121,7 @@ def keep_allowed(tables: BankTables, slot: Tensor, state: Tensor, legal: Tensor,
         VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
     """
     size = tables.class_of.shape[1]
-    # Without any automaton, the tables have space for one id and all rows are neutral.
-    if size > 1:
-        check_width(size, logits.shape[1])
+    tables.check_width(logits.shape[1])
     never = float("-inf")
     legal = legal & (state >= FIRST_STATE)[:, None]
     allowed = legal.gather(1, tables.class_of.index_select(0, slot).to(torch.int64))

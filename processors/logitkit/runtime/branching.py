@@ -19,6 +19,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.packed_stacks import FRAME_BYTES
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.kernels import switch
 from logitkit.protocol.calls import by_tensors, token_columns
 from logitkit.protocol.context import Context
 from logitkit.runtime.bank import NEUTRAL, Bank
@@ -63,8 +64,14 @@ def advance_branching(bank: Bank, state: BranchingState, tokens: Tensor) -> Bran
     """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
     if by_tensors(state.states):
         layout = bank.layout_on(state.states.device)
+        if switch.runs_on(state.states, tokens):
+            from logitkit.kernels.branching_step import branching_step
+
+            made = branching_step(layout.kernel_tables, state[:2], state[2:], tokens)
+            if made is not None:
+                return BranchingState(*state[:2], made[0], made[1], state.most, made[2])
         for column in token_columns(tokens):
-            state = layout.graphs.run(_advanced, layout.stacks, state, column)
+            state = _advanced(layout.stacks, state, column)
         return state
     rows, narrowed = state.configurations(), state.narrowed.tolist()
     runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
@@ -83,7 +90,13 @@ def mask_branching(bank: Bank, state: BranchingState, logits: Tensor) -> Tensor:
     """Return the logits with every illegal token at -inf; see `Constraint.process_logits`."""
     if by_tensors(logits):
         layout = bank.layout_on(logits.device)
-        now, allowed = layout.graphs.run(_legal, layout.stacks, state)
+        layout.tables.check_width(logits.shape[1])
+        if switch.runs_on(state.states, logits):
+            from logitkit.kernels.branching_step import branching_step
+
+            if branching_step(layout.kernel_tables, state[:2], state[2:], None, logits) is not None:
+                return logits
+        now, allowed = _legal(layout.stacks, state)
         return keep_allowed(layout.tables, state.slots[:, 0], now, allowed, logits)
     array, never, zero = as_array(logits)
     width = array.shape[1]

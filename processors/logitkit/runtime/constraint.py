@@ -11,24 +11,25 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.errors import BatchMismatch
 from logitkit.lazy import lazy
-from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_columns
+from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.processor import Role
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL, Bank, Lease
 from logitkit.runtime.bank_layout import BankLayout
-from logitkit.runtime.bank_tables import advance_tensors, keep_allowed, legal_tensors
+from logitkit.runtime.bank_tables import keep_allowed, legal_tensors
 from logitkit.runtime.branching import advance_branching, mask_branching
 from logitkit.runtime.branching_state import BranchingState, leases_of_layers
 from logitkit.runtime.byte_form import ByteForm, byte_form
 from logitkit.runtime.compiled_language import CompiledLanguage
 from logitkit.runtime.constraint_state import ConstraintState
+from logitkit.runtime.device_rows import advance_on_device, mask_on_device
 from logitkit.runtime.examples import example_text, matches_text
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
 from logitkit.runtime.logit_arrays import as_array
 from logitkit.runtime.shared import shared_by
-from logitkit.runtime.stack_tables import StackRows, advance_stacks, legal_stacks
+from logitkit.runtime.stack_tables import StackRows
 from logitkit.runtime.width import check_width
 
 __all__ = ["Constraint", "mask", "mask_rows", "mask_tensors"]
@@ -100,20 +101,14 @@ class Constraint(CompiledLanguage):
         if isinstance(state, BranchingState):
             check_tokens(type(self).__name__, len(state.states), tokens)
             return advance_branching(self.bank, state, tokens)
-        (slot, generation, now), stack, left = state
-        check_tokens(type(self).__name__, now.shape[0], tokens)
-        flat = self._is_flat(stack)
-        if not by_tensors(now):
+        at, stack, left = state
+        check_tokens(type(self).__name__, at.state.shape[0], tokens)
+        self._check_stack(stack)
+        if not by_tensors(at.state):
             return advance_on_host(self.bank, state, tokens)
-        layout = self.bank.layout_on(now.device)
-        if flat:
-            for column in token_columns(tokens):
-                now = layout.graphs.run(advance_tensors, layout.tables, slot, generation, now, column)
-            return ConstraintState(AutomatonState(slot, generation, now), stack, left)
-        rows = StackRows(now, stack, left)
-        for column in token_columns(tokens):
-            rows = layout.graphs.run(advance_stacks, layout.stacks, slot, generation, rows, column)
-        return ConstraintState(AutomatonState(slot, generation, rows.state), rows.stack, rows.left)
+        layout, rows = self.bank.layout_on(at.state.device), StackRows(at.state, stack, left)
+        now, stack, left = advance_on_device(layout, at.slot, at.generation, rows, tokens)
+        return ConstraintState(AutomatonState(at.slot, at.generation, now), stack, left)
 
     def process_logits(
         self, state: ConstraintState, logits: Tensor, context: Context
@@ -126,26 +121,19 @@ class Constraint(CompiledLanguage):
             return state, mask_branching(self.bank, state, own_rows(type(self).__name__, len(state.states), logits))
         at, stack, left = state
         logits = own_rows(type(self).__name__, at.state.shape[0], logits)
-        flat = self._is_flat(stack)
+        self._check_stack(stack)
         if not by_tensors(logits):
             return state, mask_on_host(self.bank, state, logits)
-        layout = self.bank.layout_on(logits.device)
-        if flat:
-            return state, mask_tensors(layout, at, logits)
-        rows = StackRows(at.state, stack, left)
-        now, legal = layout.graphs.run(legal_stacks, layout.stacks, at.slot, at.generation, rows)
-        return state, keep_allowed(layout.tables, at.slot, now, legal, logits)
+        layout, rows = self.bank.layout_on(logits.device), StackRows(at.state, stack, left)
+        return state, mask_on_device(layout, at.slot, at.generation, rows, logits)
 
-    def _is_flat(self, stack: Tensor) -> bool:
-        """Whether rows have nothing but a state."""
-        if not stack.shape[1]:
-            return True
-        if not self.may_nest:
+    def _check_stack(self, stack: Tensor) -> None:
+        """Refuse rows that have more than a state, if this constraint neither nests nor counts."""
+        if stack.shape[1] and not self.may_nest:
             raise BatchMismatch(
                 f"a {type(self).__name__} got a state with rows of a constraint that nests or counts; keep these in a batch of "
                 "their own"
             )
-        return False
 
     @lazy
     def byte_form(self) -> ByteForm | None:
@@ -233,8 +221,7 @@ def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
 
 def mask_tensors(layout: BankLayout, state: AutomatonState, logits: Tensor) -> Tensor:
     """Mask with tensors only, by the tables on the device of the logits; see `mask`."""
-    # The logits are not copied into a graph, since they are large.
-    now, legal = layout.graphs.run(legal_tensors, layout.tables, *state)
+    now, legal = legal_tensors(layout.tables, *state)
     return keep_allowed(layout.tables, state.slot, now, legal, logits)
 
 

@@ -15,34 +15,31 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.tokens.counted_state import COUNT, STATE
 from logitkit.compiler.tokens.place import ILLEGAL, NO_LIMIT
 from logitkit.compiler.tokens.token_table import STAY
+from logitkit.kernels.records import OUTCOME
 from logitkit.runtime.bank_tables import BankTables
 
 __all__ = ["StackTables", "advance_stacks", "legal_stacks"]
 
 
 class StackTables(NamedTuple):
-    """The tables of a bank: those of states and frames, and what tokens do to stacks.
+    """The columns of `Records`: those of states and frames, and what tokens do to stacks.
 
     Args:
-        base: The tables of states and frames.
-        cost: int32, for each row of `base.row_start`, the number of tokens needed to finish from there.
-        states: [N] int64, the number of states of each slot; a target from this number on is an outcome.
-        first_outcome: [N] int64, the index of each slot's first outcome.
+        base: The columns of states and frames.
+        cost: [R] int32, the number of tokens needed to finish from each row.
         max_depth: [N] int64, the maximum number of frames of a row, those of blocks not counted.
         first_block: [N] int64, the state with which each slot's frames of blocks begin; [0] if no automaton has any.
-        state: int32, the state that each outcome leads to.
-        pushed: [.., P] int32, the frames that each outcome pushes, then 0.
-        rest: int32, the class of the rest of the token, after the frame that the outcome pops; 0 if it pops none.
-        height: int32, the free frames that the outcome needs.
-        outcome_cost: int32, the number of tokens needed to finish after an outcome that pushes.
-        counting: [4, ..] int32, what each outcome does to the count of a state (`Counting`); [4, 0] if no automaton counts.
+        state: [O] int32, the state that each outcome leads to.
+        pushed: [O, F] int32, the frames that each outcome pushes, then 0.
+        rest: [O] int32, the class of the rest of the token, after the frame that the outcome pops; 0 if it pops none.
+        height: [O] int32, the free frames that the outcome needs.
+        outcome_cost: [O] int32, the number of tokens needed to finish after an outcome that pushes.
+        counting: [4, O] int32, what each outcome does to the count of a state (`Counting`); [4, 0] if no automaton counts.
         round: [K] for the maximum number of frames that a token pops; only its length matters.
     """
 
     base: BankTables
     cost: Tensor
-    states: Tensor
-    first_outcome: Tensor
     max_depth: Tensor
     first_block: Tensor
     state: Tensor
@@ -52,6 +49,11 @@ class StackTables(NamedTuple):
     outcome_cost: Tensor
     counting: Tensor
     round: Tensor
+
+    def outcomes(self, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return which targets are outcomes, and their numbers; 0 for the others."""
+        outside = targets >= OUTCOME
+        return outside, torch.where(outside, targets - OUTCOME, 0)
 
     def counted(self, which: Tensor, count: Tensor) -> Tensor:
         """Return whether outcomes, [B] or [B, K], are legal with the counts of their rows, [B]."""
@@ -86,33 +88,28 @@ def advance_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: 
     base = tables.base
     state = base.live(slot, generation, rows.state)
     target, stack = base.targets(slot, state & STATE, token), rows.stack
-    states, most = tables.states.index_select(0, slot), tables.max_depth.index_select(0, slot)
-    # Added to a target that is an outcome, the number of the outcome.
-    offset = tables.first_outcome.index_select(0, slot) - states
+    first, most = base.first_row.index_select(0, slot), tables.max_depth.index_select(0, slot)
     counts, count = tables.counting.shape[1] > 0, state >> COUNT
     if counts:
-        outside = target >= states
-        which = torch.where(outside, target + offset, 0)
+        outside, which = tables.outcomes(target)
         target = torch.where(outside & ~tables.counted(which, count), DEAD, target)
     if stack.shape[1]:
         depth = (stack > 0).sum(1)
         nested = tables.nested(slot, stack, depth)
         for _ in range(tables.round.shape[0]):
-            outside = target >= states
-            which = torch.where(outside, target + offset, 0)
+            outside, which = tables.outcomes(target)
             rest = tables.rest.index_select(0, which).to(torch.int64)
             pops = outside & (nested + tables.height.index_select(0, which) <= most) & (rest > 0) & (depth > 0)
             top = torch.where(pops, stack.gather(1, (depth - 1).clamp(min=0)[:, None])[:, 0], DEAD).to(torch.int64)
-            symbol = torch.where(pops, rest, 0)
-            default = base.default[slot, symbol].to(torch.int64)
-            target = torch.where(pops, base.listed(slot, top, symbol, default), target)
+            # A rest that a frame does not list is illegal: that is the default of rests.
+            found = base.listed(first + top, torch.where(pops, rest, 0), torch.full_like(top, DEAD))
+            target = torch.where(pops, found, target)
             # The frames that are popped are left out of the stack at the end.
             depth = depth - pops.to(torch.int64)
             nested = nested - (pops.to(torch.int64) - tables.of_blocks(slot, top[:, None])[:, 0])
             if counts:
                 count = torch.where(pops, 0, count)
-        outside = target >= states
-        which = torch.where(outside, target + offset, 0)
+        outside, which = tables.outcomes(target)
         fits = nested + tables.height.index_select(0, which) <= most
         pushes = outside & fits & (tables.rest.index_select(0, which) == 0)
         lane = torch.arange(stack.shape[1], device=stack.device)
@@ -143,8 +140,7 @@ def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: St
     base = tables.base
     state = base.live(slot, generation, rows.state)
     count, state = state >> COUNT, state & STATE
-    first, states = base.first_row.index_select(0, slot), tables.states.index_select(0, slot)
-    most, outcome = tables.max_depth.index_select(0, slot), tables.first_outcome.index_select(0, slot)
+    first, most = base.first_row.index_select(0, slot), tables.max_depth.index_select(0, slot)
     # A row whose automaton no longer exists has frames of that one, not of the one in its slot.
     stack = torch.where((state == DEAD)[:, None], 0, rows.stack)
     depth = (stack > 0).sum(1)
@@ -167,13 +163,10 @@ def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: St
     )
     nothing = torch.full_like(unlisted, ILLEGAL)
     shape = (*places.shape, base.lane.shape[0])
-    classes, targets, real = (
-        column.reshape(shape) for column in base.rows(slot.repeat_interleave(shape[1]), places.reshape(-1))
-    )
+    classes, targets, real = (column.reshape(shape) for column in base.listings((first[:, None] + places).reshape(-1)))
     # Padding contains rows of other automata, whose targets may be out of range in this one's tables.
     targets = torch.where(real, targets, DEAD)
-    outside = targets >= states[:, None, None]
-    which = torch.where(outside, targets - (states - outcome)[:, None, None], 0)
+    outside, which = tables.outcomes(targets)
     rest = tables.rest[which].to(torch.int64)
     fits = outside & (counted[:, :, None] + tables.height[which] <= most[:, None, None])
     if tables.counting.shape[1]:

@@ -39,6 +39,8 @@ class StopBank(Bank):
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
+        # They are read even when no automaton is left, by rows that outlived theirs.
+        self.ends = vocabulary.eos_ids, vocabulary.pad_id
         self.length = [len(text or b"") for text in vocabulary.tokens]
         ends = np.array(vocabulary.eos_ids, np.int64)
         finished = finished_ids(vocabulary.eos_ids, vocabulary.pad_id)
@@ -91,12 +93,7 @@ class StopBank(Bank):
         """Lay out the tables of all slots from the start."""
         if device not in self._lengths:
             self._lengths[device] = torch.tensor(self.length, dtype=torch.int32, device=device)
-        layout = super().new_layout(device)
-        # The tables are read even when no automaton is left, by rows that outlived theirs.
-        ends, finished = (torch.tensor(mask.allowed, dtype=torch.int64, device=device) for mask in self.endings)
-        layout.tables = layout.tables._replace(eos_ids=ends, finished_ids=finished)
-        layout.stacks = layout.stacks._replace(base=layout.tables)
-        return layout
+        return super().new_layout(device)
 
 
 def stop_bank(vocabulary: Vocabulary) -> StopBank:

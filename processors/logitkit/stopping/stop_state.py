@@ -16,7 +16,7 @@ from logitkit.runtime.bank_tables import BankTables, advance_tensors
 from logitkit.stopping.stop_automaton import FIRED, StopAutomaton
 from logitkit.stopping.stop_bank import StopBank
 
-__all__ = ["NO_TOKEN", "StopState", "after_output", "after_prompt"]
+__all__ = ["NO_TOKEN", "StopState"]
 
 NO_TOKEN = -1
 
@@ -126,16 +126,6 @@ class StopState(NamedTuple):
             self.tokens + goes_on,
             self.text + torch.where(goes_on & (known >= 0), lengths[known.clamp(min=0)], 0),
         )
-
-
-def after_output(tables: tuple[BankTables, Tensor], state: StopState, token: Tensor) -> StopState:
-    """Return the state after one output token per row, as `StopState.advance_tensors`."""
-    return state.advance_tensors(*tables, token)
-
-
-def after_prompt(tables: tuple[BankTables, Tensor], state: StopState, token: Tensor) -> StopState:
-    """Return the state after one token of the prompt per row, as `StopState.advance_tensors`."""
-    return state.advance_tensors(*tables, token, prompt=True)
 
 
 def _after(

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.errors import ArgumentTypeError, ConfigurationError
+from logitkit.kernels import switch
 from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Boolean, Either, ListOf, Text, TokenId
@@ -27,7 +28,7 @@ from logitkit.stopping.stop_automaton import StopAutomaton
 from logitkit.stopping.stop_bank import StopBank, stop_bank
 from logitkit.stopping.stop_list import checked_stops
 from logitkit.stopping.stop_mask import stop_rows, stop_tensors
-from logitkit.stopping.stop_state import NO_TOKEN, StopState, after_output, after_prompt
+from logitkit.stopping.stop_state import NO_TOKEN, StopState
 from logitkit.vocabulary.marker import Marker
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -160,9 +161,16 @@ class StopStrings(BankUser):
             return state.advance_rows(self.bank, tokens, prompt)
         lengths = self.bank.lengths_on(state.token.device)
         layout = self.bank.layout_on(state.token.device)
-        step = after_prompt if prompt else after_output
+        if switch.runs_on(state.token, tokens):
+            from logitkit.kernels.stop_step import stop_step
+
+            at, *others = state
+            rows = at.state, *others
+            after = stop_step(layout.kernel_tables, lengths, at.slot, at.generation, rows, tokens, prompt=prompt)
+            if after is not None:
+                return StopState(state.at._replace(state=after[0]), *after[1:])
         for column in token_columns(tokens):
-            state = layout.graphs.run(step, (layout.tables, lengths), state, column)
+            state = state.advance_tensors(layout.tables, lengths, column, prompt)
         return state
 
     def process_logits(self, state: StopState, logits: Tensor, context: Context) -> tuple[StopState, Tensor]:
@@ -173,9 +181,17 @@ class StopStrings(BankUser):
         """
         logits = own_rows("StopStrings", state.token.shape[0], logits)
         check_width(self.vocabulary.size, logits.shape[1])
-        if by_tensors(logits):
-            return state, stop_tensors(state.at, self.bank.tables_on(logits.device), logits)
-        return state, stop_rows(state.at, self.bank, logits)
+        if not by_tensors(logits):
+            return state, stop_rows(state.at, self.bank, logits)
+        layout = self.bank.layout_on(logits.device)
+        if switch.runs_on(state.token, logits):
+            from logitkit.kernels.stop_step import stop_step
+
+            at, *others = state
+            rows, lengths = (at.state, *others), self.bank.lengths_on(logits.device)
+            if stop_step(layout.kernel_tables, lengths, at.slot, at.generation, rows, None, logits) is not None:
+                return state, logits
+        return state, stop_tensors(state.at, layout.tables, logits)
 
     def fired(self, state: StopState) -> Tensor:
         """Return [B] bool, whether each row has reached a stop."""

@@ -1,0 +1,35 @@
+"""All kernels compile for GPUs, without one, and use few registers and little memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed: pip install --no-deps triton")
+
+ROOT = Path(__file__).parents[2]
+# A processor of an H100 runs eight programs of four warps at once if threads have 64 registers. Rows that branch are few.
+REGISTERS = {"branching_kernel": 112, "float64": 80}
+MOST_REGISTERS, MOST_STACK, MOST_SHARED = 72, 64, 1024
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "gfx942"])
+def test_kernels_compile(target: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment["PYTHONPATH"] = os.pathsep.join(str(ROOT / part) for part in ("processors", "adapters", "."))
+    environment["PYTHONPATH"] += os.pathsep + os.environ.get("PYTHONPATH", "")
+    command = [sys.executable, "-m", "tests.kernels.compiling", target]
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-3000:]
+    (found,) = json.loads(run.stdout).values()
+    assert len({name.split(",")[0] for name in found}) == 4
+    for name, used in found.items():
+        most = next((most for part, most in REGISTERS.items() if part in name), MOST_REGISTERS)
+        assert used["registers"] <= most, (name, used)
+        assert used["stack"] <= MOST_STACK, (name, used)
+        assert used["shared"] <= MOST_SHARED, (name, used)

@@ -1,27 +1,46 @@
-"""`logitkit.__all__` is the public interface: sorted, complete, documented."""
+"""`logitkit.__all__` is the public interface: sorted, complete, documented, and imported name by name when it is used."""
 
 from __future__ import annotations
 
+import ast
 import inspect
+import subprocess
+import sys
 from importlib.metadata import version
-from types import ModuleType
+from pathlib import Path
 
 import pytest
 
 import logitkit
 from logitkit import errors
+from logitkit.public_names import MODULES
 
 
-def public_names(module: ModuleType) -> list[str]:
-    return sorted(
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and not inspect.ismodule(value) and name != "annotations"
-    )
+def test_type_checkers_and_programs_find_the_same_names() -> None:
+    tree = ast.parse(Path(logitkit.__file__).read_text("utf-8"))
+    checked = {
+        alias.name: f"{node.module}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module != "logitkit.public_names"
+        for alias in node.names
+        if alias.asname == alias.name
+    }
+    assert checked == {name: f"logitkit.{module}" for name, module in MODULES.items()}
+    assert logitkit.__all__ == sorted(MODULES)
+    assert {*logitkit.__all__} <= {*dir(logitkit)}
 
 
-def test_all_is_the_sorted_list_of_public_names() -> None:
-    assert logitkit.__all__ == public_names(logitkit)
+def test_a_name_is_imported_when_it_is_used() -> None:
+    code = """
+import sys, logitkit as lk
+def loaded(): return {name for name in sys.modules if name.startswith("logitkit.")}
+assert loaded() == {"logitkit.public_names"}, loaded()
+lk.TopK
+assert not [name for name in loaded() if name.startswith(("logitkit.json_schema", "logitkit.tools", "logitkit.configuration"))]
+assert lk.languages.regex and lk.errors.LogitkitError
+assert "thinking_budget" in str(lk.config_schema())
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("name", logitkit.__all__)

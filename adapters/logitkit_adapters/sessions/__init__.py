@@ -2,7 +2,7 @@
 
 session            Session: independent calls that share prefixes (base_session, session_call, cached_sequences, row_writer)
 generated          the rows that a session returns; end_of_row says why a row ended
-generation_stream  the text of a generation in pieces (text_pieces)
+generation_stream  the text of a generation in pieces (text_pieces, text_before_stop)
 typed              generate_typed: a value of a type (typed_arguments, typed_output, typed_results)
 rows_together      the rows of a call that share batches
 generator          continuous: batches of rows to continue (generator_options, initial_state, decoding, beam_search, written_rows,

@@ -1,7 +1,8 @@
 """Configurations: processors in JSON, as servers receive them.
 
 reading, writing, schema    from_config, to_config and config_schema
-registry                    every kind of processor, by its key; each class declares its own kind (`logitkit.protocol.kind`)
+shipped_kinds               the kinds of this package; each class declares its own (`logitkit.protocol.kind`)
+registry                    every kind of processor, by its key
 registration                register: kinds of other packages
 registered                  Registered: a processor of such a kind; RegisteredKind
 declared_schema             the parameters of registered kinds, declared in JSON Schema

@@ -9,9 +9,10 @@ from typing import Any
 
 from logitkit.configuration.declared_schema import DeclaredSchema
 from logitkit.configuration.registered import Registered, RegisteredKind
+from logitkit.configuration.shipped_kinds import KINDS
 from logitkit.errors import ConfigurationError
 from logitkit.parameters import Form
-from logitkit.protocol.kind import KINDS, Role, add_kind
+from logitkit.protocol.kind import Role, add_kind
 
 __all__ = ["register"]
 

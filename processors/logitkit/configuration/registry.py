@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
 from logitkit.configuration.registration import register
+from logitkit.configuration.shipped_kinds import KINDS
 from logitkit.errors import ConfigurationError
-from logitkit.protocol.kind import KINDS, Kind
+from logitkit.protocol.kind import Kind
 
 __all__ = ["CHAIN", "GROUP", "KINDS", "check_installed", "installed_kinds", "problem_with"]
 

@@ -103,7 +103,7 @@ class _Pass(NamedTuple):
 
     Args:
         legal: [V] bool, the tokens that are left.
-        effects: What each processor did.
+        effects: The effects of each processor.
         refuser: The first processor that bans the token for good, or None.
         allowed: [V] bool, the tokens that this processor allows.
     """

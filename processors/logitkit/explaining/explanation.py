@@ -17,7 +17,7 @@ __all__ = ["Effect", "Explanation", "Refusal", "Source", "Step"]
 
 @dataclass(frozen=True, slots=True)
 class Explanation(Findings):
-    """What a processor did at each token of an output; its fields are those of `Findings`.
+    """The effects of a processor at each token of an output; its fields are those of `Findings`.
 
     `print` writes a table and the reason of the first illegal token. With rich installed, `rich.print` does so in colour. In a
     notebook, it shows as HTML.

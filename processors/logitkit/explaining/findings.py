@@ -14,7 +14,7 @@ class Source:
     """A place in the definition of a constraint: in a pattern, a schema, a grammar, a tool or a list of texts.
 
     Args:
-        kind: What `text` is a part of.
+        kind: The whole that `text` is a part of.
         text: The part, such as `[0-9]{4}` of a pattern, `maximum: 99` of a schema or `digit ::= [0-9]` of a grammar.
         span: For a pattern or a grammar, the indices [start, end) of the part in it.
         pointer: For a schema, the JSON pointer of the keyword in the schema, such as `/properties/age/maximum`.
@@ -42,7 +42,7 @@ class Refusal:
             it is short enough for the token limit. `vocabulary`: it is, but the tokens cannot complete it. `ban`: a processor
             that is not a language bans the token. `end`: the token is an EOS and the text is incomplete, or a token after EOS.
         byte: The offset in the bytes of the output of the first byte that cannot stand there; None if the cause has none.
-        expected: What may stand there, to be read by people: `digit or '-'`.
+        expected: The characters that may stand there, to be read by people: `digit or '-'`.
         sources: Where the expected parts stand in the definition, the most specific first.
         open_brackets: The open brackets of JSON at that point, outermost first, as in `{[`.
         completion: The token ids of a shortest legal continuation of the output before this token, without EOS; None if there is
@@ -60,7 +60,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What one processor of a chain did to the logits of a step.
+    """The effects of one processor of a chain on the logits of a step.
 
     Args:
         processor: The name of the processor.
@@ -105,7 +105,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a processor did at each token of an output: the data of an `Explanation`.
+    """The effects of a processor at each token of an output: the data of an `Explanation`.
 
     Args:
         processor: The name of the processor.

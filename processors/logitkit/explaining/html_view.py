@@ -49,7 +49,7 @@ def document(title: str, body: str) -> str:
 
     Args:
         title: The title, as text.
-        body: What the page shows, as HTML.
+        body: The content of the page, as HTML.
     """
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

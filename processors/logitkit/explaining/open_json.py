@@ -14,7 +14,7 @@ _STRING = re.compile(b'"' + _CHARACTERS + rb'("|\\(?:u[0-9a-fA-F]{0,3})?(?!.))?'
 _DIGITS = rb"(?:0|[1-9][0-9]*)"
 _SCALAR = re.compile(rb"-?" + _DIGITS + rb"(?:\.(?:[0-9]+(?:[eE][-+]?[0-9]*)?)?|[eE][-+]?[0-9]*)?|-|[a-z]+")
 _EXPONENT = re.compile(rb"[eE]([-+]?[0-9]*)$")
-# Of an exponent that is written out, at most.
+# The largest exponent that is written out.
 _MOST_DIGITS = 3
 _LITERALS = {b"true": "boolean", b"false": "boolean", b"null": "null"}
 _BRACKETS = {"object": "{", "array": "["}

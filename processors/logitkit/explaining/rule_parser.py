@@ -24,7 +24,7 @@ from logitkit.patterns.syntax import Alternate, Anchor, Atomic, Call, Characters
 
 __all__ = ["RuleParser", "TooManyItems"]
 
-# A text is not followed any further after so many items have been looked at, which takes about a second.
+# A text is not followed any further after this many items have been looked at, which takes about a second.
 _MOST_ITEMS = 300_000
 # With more work, a counted part is taken for one that repeats without limit.
 _LIMITS = Limits(work=200_000)

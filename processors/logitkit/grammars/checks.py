@@ -1,4 +1,4 @@
-"""What every grammar is checked for once it has been read: rules that are missing, that never end, or that nothing uses.
+"""Checks of every grammar once it has been read: rules that are missing, that never end, or that nothing uses.
 
 A rule is *productive* if it has a finite text. In `list ::= "[" list "]"` every text needs another one, so there is none.
 
@@ -69,7 +69,7 @@ def checked_rule_set(
         rules: The rules. Every `Call` in them is a rule of the list.
         start: The rule of the whole text.
         tokens: The special tokens of the trees.
-        warnings: What the reader found suspicious, in sentences.
+        warnings: The reader's doubts, in sentences.
         all_end: Whether every rule must have a finite text, and not only the start.
 
     Raises:
@@ -82,7 +82,7 @@ def checked_rule_set(
         ("the rule 'b' is not used",)
     """
     callees = [list(dict.fromkeys(calls_of(rule.body))) for rule in rules]
-    # What is not a set of characters has a text.
+    # A terminal that is not a set of characters has a text.
     bodies = [rule.body for rule in rules]
     productive = deriving(bodies, lambda leaf: not isinstance(leaf, Characters) or bool(leaf.charset), UNBOUNDED)
     if not (all(productive) if all_end else productive[start]):

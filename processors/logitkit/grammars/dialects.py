@@ -14,7 +14,7 @@ __all__ = ["ATTRIBUTES", "macros", "recognized"]
 ATTRIBUTES = (
     "attributes in [...] after the name of a rule, such as lazy and max_tokens, are not supported; leave them out"
 )
-"""What is said of LLGuidance's attributes."""
+"""The warning about LLGuidance's attributes."""
 
 _MACROS = {
     "ExcludeToken": "write !<[10]> in GBNF",

@@ -28,7 +28,7 @@ from logitkit.patterns.syntax import Alternate, Call, Characters, Node
 
 __all__ = ["read_gbnf"]
 
-# What each token costs that a negated token stands for.
+# The cost of each token that a negated token stands for.
 OTHER_STEPS = 10
 
 
@@ -36,7 +36,7 @@ def read_gbnf(text: str, start: str | None = None, limits: Limits = DEFAULT_LIMI
     r"""Read a grammar in GBNF.
 
     Everything that llama.cpp reads has the same meaning, with these exceptions. A count of more than 2,000, which llama.cpp
-    refuses or takes as unbounded, is taken as written. What is always a mistake is refused: two definitions of a rule, a rule
+    refuses or takes as unbounded, is taken as written. A certain mistake is refused: two definitions of a rule, a rule
     without a body, an empty class, a range in reverse order, a count such as `{3,2}`, a rule without a finite text. `!<x>` is one
     token that is neither `<x>` nor EOS. Repeated by `*` or `+`, alone or in parentheses of its own, it is text, and special
     tokens but for `<x>`; so other text may follow inside a token. XGrammar's lookahead `(=...)` and its macros, and

@@ -29,7 +29,7 @@ MAX_HEIGHT = 300
 # An open group takes about this many times the memory of a step of the work limit.
 _GROUP_STEPS = 32
 
-# What an element of a rule costs, and an alternative.
+# The costs of an element of a rule, and of an alternative.
 _ELEMENT_STEPS = 8
 
 # Attributes of a name are refused where its definition is read.

@@ -1,4 +1,4 @@
-r"""What stands for characters and tokens in GBNF: strings, classes, and special tokens.
+r"""The terminals of GBNF, which stand for characters and tokens: strings, classes, and special tokens.
 
 Escapes are those of llama.cpp (`\n \r \t \\ \" \[ \] \- \xHH \uHHHH \UHHHHHHHH`), and of XGrammar those that llama.cpp has not
 (`\' \? \^ \a \b \e \f \v \0`). `\{` and `\}` are braces, as in the patterns that schemas copy into grammars. After `\x` stand
@@ -28,7 +28,7 @@ _ESCAPES = {
 }
 _DIGITS = {"x": 2, "u": 4, "U": 8}
 _HEX = re.compile(r"[0-9a-fA-F]*")
-# What is written in a class instead; the upper-case letters stand for everything else.
+# The form in a class instead; the upper-case letters stand for everything else.
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": r" \t\r\n"}
 _TOKEN = re.compile(r"<(?:\[([0-9]{1,18})\]|(?!\[)[^>\r\n]+)>")
 

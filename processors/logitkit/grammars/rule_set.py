@@ -36,7 +36,7 @@ class RuleSet:
         rules: The rules.
         start: The rule of the whole text.
         tokens: The special tokens that the character `LETTERS + i` of a tree stands for, by name or id.
-        warnings: What is suspicious, such as rules that are not used, in sentences.
+        warnings: Doubts about the rules, such as those that are not used, in sentences.
     """
 
     rules: tuple[GrammarRule, ...]

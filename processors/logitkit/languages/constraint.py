@@ -34,7 +34,7 @@ __all__ = ["AmbiguousBracket", "LanguageConstraint", "parts_of_language"]
 # As for schemas: a stack per row is kept.
 MOST_DEPTH = 1024
 MOST_TOKENS = 2**31 - 1
-# With one small schema for so many states, the default limit of work is spent as well, but only after some seconds.
+# With one small schema for this many states, the default limit of work is spent as well, but only after some seconds.
 STATES_A_SCHEMA = 150
 
 AMBIGUOUS_BRACKET = (
@@ -195,7 +195,7 @@ class LanguageConstraint(Constraint):
         if isinstance(error, CallsOverlap):
             raise error
         if not options.called:
-            # What recurs cannot be written in place, so the last way is to tell apart many calls.
+            # A part that recurs cannot be written in place, so the last way is to tell apart many calls.
             return SchemaOptions(apart=True, many_ways=True, closing=options.closing)
         # Where an object and other text begin alike, objects are written in place as far as they do not recurse.
         return in_place

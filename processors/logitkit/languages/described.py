@@ -18,7 +18,7 @@ __all__ = ["DescribedByLanguage"]
 class DescribedByLanguage(Constraint):
     """A constraint with a language. Subclasses set `language` when they are created, and then call `_compile_language`."""
 
-    # What the user has given, for errors.
+    # The user's own value, for errors.
     described_as: ClassVar[str]
 
     language: Language

@@ -29,11 +29,11 @@ class Dispatch(Language):
     """Free text with tags in it; see `dispatch`.
 
     Args:
-        triggers: What starts a tag.
-        rests: What follows each trigger up to the end of its tag.
+        triggers: The text or token that starts a tag.
+        rests: The language after each trigger, up to the end of its tag.
         at_least: The minimum number of tags.
         stop_after_first: Whether the text ends with the first tag.
-        exclude: What never occurs in the free text.
+        exclude: Texts and tokens that never occur in the free text.
     """
 
     triggers: tuple[str | SpecialToken, ...]
@@ -64,7 +64,7 @@ class Dispatch(Language):
         )
         rests = [rest.tree(writer) for rest in self.rests]
         states = len(search.moves)
-        # With so many tags, or more, the text may end; the last state is that after a tag behind which nothing is allowed.
+        # With this many tags, or more, the text may end; the last state is that after a tag after which nothing is allowed.
         phases = max(self.at_least, 1) if self.stop_after_first else self.at_least + 1
         writer.limits.check_states(phases * states)
         rows: list[tuple[Edge, ...]] = []

@@ -18,7 +18,7 @@ from logitkit.patterns.syntax import Alternate, Characters, Concat, Graph, Look,
 __all__ = ["JsonStringOf"]
 
 QUOTE, BACKSLASH = CharSet.from_string('"'), CharSet.from_string("\\")
-# What a JSON string writes as an escape.
+# The characters that a JSON string writes as an escape.
 ESCAPED = QUOTE | BACKSLASH | CharSet(((0, 0x1F),))
 
 

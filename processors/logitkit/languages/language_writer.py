@@ -78,7 +78,7 @@ class LanguageWriter(LanguageSymbols):
     ) -> None:
         super().__init__(vocabulary, special, texts)
         self.options, self.limits = options, limits
-        # What is said about the schemas: keywords that are left out, formats that are annotations.
+        # Notes about the schemas: keywords that are left out, formats that are annotations.
         self.dropped: list[str] = []
         self.ignored: list[str] = []
         self._definitions: list[Definition | PlacedDefinition | Strings | TextLeaf | GrammarRule] = []
@@ -89,7 +89,7 @@ class LanguageWriter(LanguageSymbols):
         """Return the tree of a schema, which calls its objects and arrays.
 
         Args:
-            key: What tells the schema from all others.
+            key: Equal for equal schemas only.
             compiled: Its network.
         """
         network = compiled.network
@@ -140,7 +140,7 @@ class LanguageWriter(LanguageSymbols):
         """Return the tree of a grammar, which calls its start.
 
         Args:
-            key: What tells the grammar from all others, and from schemas.
+            key: Equal for equal grammars only, and for no schema.
             grammar: Its rules.
 
         Raises:

@@ -20,7 +20,7 @@ from logitkit.patterns.syntax import Node
 
 __all__ = ["JsonValue", "json_schema"]
 
-# What is kept. A network takes a few bytes for each step of work on it.
+# The networks that are kept. One takes a few bytes for each step of work on it.
 REMEMBERED_BYTES = 64 * 2**20
 BYTES_A_STEP = 8
 

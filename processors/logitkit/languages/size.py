@@ -8,7 +8,7 @@ from logitkit.errors import ConfigurationError
 
 __all__ = ["check_size"]
 
-# What walks through a language calls itself at each level, several frames deep, within Python's limit of 1,000.
+# Walks through a language call themselves at each level, several frames deep, within Python's limit of 1,000.
 MOST_LEVELS = 100
 
 # Each part costs a few microseconds wherever it stands.

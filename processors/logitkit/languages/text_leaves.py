@@ -46,10 +46,10 @@ __all__ = ["text_leaf"]
 # The bytes of a character after its first, and more characters than are counted.
 INSIDE, MOST = 3, 2**30
 
-# What it costs to write a set, in steps.
+# The cost of writing a set, in steps.
 STEPS_ANY, STEPS_A_STATE = 500, 10
 
-# What is kept for all vocabularies.
+# The sets that are kept for all vocabularies.
 _known: Remembered[Hashable, _Uncounted | None] = Remembered(8 * 2**20)
 _lock = Lock()
 
@@ -60,7 +60,7 @@ def text_leaf(strings: StringSet, without: TextLanguage, end: str, longest: int,
     Args:
         strings: The strings.
         without: The texts in which the marker does not occur, which is `end` without white space around it.
-        end: What follows the strings.
+        end: The text after the strings.
         longest: The most characters of a token; 0 if leaves of raw text are not allowed.
         closing: Whether a text that has begun must be completed within a number of tokens.
     """

@@ -46,11 +46,11 @@ class XmlTags(NamedTuple):
 
     Args:
         begin: The begin tag as it was given, for errors.
-        before_name: What stands before a name.
-        after_names: What stands between a name and raw text, and between a name and JSON.
-        end: What follows a value.
-        separator: What stands between two members.
-        closing: What does not occur in raw text.
+        before_name: The text before a name.
+        after_names: The text between a name and raw text, and between a name and JSON.
+        end: The text after a value.
+        separator: The text between two members.
+        closing: The text that does not occur in raw text.
     """
 
     begin: str
@@ -72,7 +72,7 @@ class XmlMembers:
     Args:
         schema: The schema.
         tags: The texts around names and values.
-        key: What equal schemas with equal tags have in common.
+        key: Equal for equal schemas with equal tags.
         layout: The white space in values that are JSON, and whether members may come in any order; members are in no blocks.
         writer: Knows what symbols stand for.
     """
@@ -81,7 +81,7 @@ class XmlMembers:
         self.tags, self.key, self.writer = tags, key, writer
         self.layout = layout
         self.reader = Reader(References.of(schema), writer.limits, LeftOut(False, writer.limits.work))
-        # What ends a name.
+        # The characters that end a name.
         self.after_name = tags.after_names[RAW][0]
         self._values: dict[Conjunction, Node | None] = {}
 
@@ -188,7 +188,7 @@ class XmlMembers:
         """Return the tree of those values that are not strings, as JSON.
 
         Args:
-            value: What the value satisfies.
+            value: The set that the value is in.
             raw: The raw texts that may stand in the same place. They are followed side by side with brackets that they may begin
                 with, so what nests there is written in place, and nothing is called.
         """

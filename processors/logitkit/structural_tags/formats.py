@@ -34,11 +34,11 @@ MOST_CHARACTERS = 100_000
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What stands around a format, as far as its language depends on it.
+    """The surroundings of a format, as far as its language depends on them.
 
     Args:
         whitespace: The white space of JSON texts.
-        formats: What reads each type of format.
+        formats: The reader of each type of format.
         ends: The texts that may end the nearest tag around it. Free text does not contain them.
         end_token: The token that ends the nearest tag around it. Free tokens do not contain it.
         depth: The number of formats around it.

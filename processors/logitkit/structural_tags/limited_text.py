@@ -19,7 +19,7 @@ def limited_text(part: JsonPart, ends: Sequence[str | SpecialToken]) -> Language
 
     Args:
         part: The content.
-        ends: What may end the tag, not empty.
+        ends: The texts that may end the tag, not empty.
 
     Raises:
         ConfigurationError: It is not such a format; the message has its path.

@@ -23,7 +23,7 @@ class ReadTag:
     Args:
         part: Its place.
         begin: The text or the token that it begins with.
-        rest: What follows: its content and its end.
+        rest: The language after the beginning: content and end.
     """
 
     part: JsonPart

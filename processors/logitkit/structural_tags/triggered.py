@@ -24,12 +24,12 @@ Marker = str | SpecialToken
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What starts a tag.
+    """The beginning of a tag.
 
     Args:
         trigger: The text or the token that starts it in free text.
         begin: The text that the tag begins with, which begins with the trigger; or the same token.
-        rest: What follows `begin`.
+        rest: The language after `begin`.
     """
 
     trigger: Marker
@@ -44,7 +44,7 @@ class TriggeredText(Language):
     Args:
         starts: The tags.
         stop_after_first: Whether the text ends with the first tag.
-        exclude: What never occurs in the free text.
+        exclude: Texts and tokens that never occur in the free text.
     """
 
     starts: tuple[Start, ...]

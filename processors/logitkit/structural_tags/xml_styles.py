@@ -20,11 +20,11 @@ class _Tags(NamedTuple):
     """One way to write arguments; see `xml_arguments`.
 
     Args:
-        begin: What stands before a value.
-        end: What follows it.
-        separator: What stands between two members.
-        before: What may stand before the first member.
-        after: What may stand after the last one.
+        begin: The text before a value.
+        end: The text after a value.
+        separator: The text between two members.
+        before: The text that may stand before the first member.
+        after: The text that may stand after the last one.
         kinds: The words for the two kinds of values.
     """
 

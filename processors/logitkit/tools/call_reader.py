@@ -62,7 +62,7 @@ class CallReader:
         """Read on, and return the call if it has ended.
 
         Args:
-            events: What is found is added to it.
+            events: The list to which events are added.
 
         Raises:
             ValueError: The text is not a call.

@@ -44,7 +44,7 @@ class ToolDefinition:
 
     Args:
         name: Its name.
-        description: What it does; may be empty.
+        description: A text about the tool; may be empty.
         parameters: The schema of its arguments, an object, as a chat template shows it.
         given: The dict that the user gave, if that is what it was given as.
         grammar: The grammar of the one argument of a custom tool; None: `parameters` says all.

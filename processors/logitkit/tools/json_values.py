@@ -42,7 +42,7 @@ class JsonEnd:
                 self.position = len(text)
                 return None
             if found.group() == "\\" and found.end() == len(text):
-                # What it escapes comes next.
+                # The escaped character comes next.
                 self.position = found.start()
                 return None
             self._read(found.group(), found.start())

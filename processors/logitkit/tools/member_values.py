@@ -1,7 +1,7 @@
 """The values that members of arguments may have, for formats in which strings are raw text.
 
 If the text of a member is JSON, other than a string, and the schema allows that value, it stands for the value, else for itself.
-What is allowed may depend on other members: of `{"kind": "text", "v": str}` and `{"kind": "number", "v": int}`, the text `5` of
+The values may depend on other members: of `{"kind": "text", "v": str}` and `{"kind": "number", "v": int}`, the text `5` of
 `v` is `"5"` or 5. So all members are read together, in each branch of the schema.
 """
 

@@ -1,4 +1,4 @@
-"""What the tools of a turn are, and the language that follows from it."""
+"""The tools of a turn, and the language that follows from them."""
 
 from __future__ import annotations
 

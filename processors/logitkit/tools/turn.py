@@ -1,4 +1,4 @@
-"""What is read of a turn: calls, text and reasoning, and the events of a stream."""
+"""The parts of a turn that was read: calls, text and reasoning, and the events of a stream."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Turn:
         calls: The calls, in order.
         text: The text outside of calls and reasoning.
         reasoning: The reasoning; None: there was none.
-        rest: What could not be read, from the beginning of the call or marker where reading stopped.
+        rest: The text that could not be read, from the beginning of the call or marker where reading stopped.
         broken_at: The position of `rest`; None: everything could be read.
         problem: Why it could not be read.
         outside_at: The position of the first token or character that the constraint does not allow; None: there is none, or a

@@ -105,7 +105,7 @@ def turn_language(
         calls: Whether a turn with a call is allowed.
         parallel: Whether several calls are allowed.
         reasoning: The free text of reasoning up to its end marker, which it includes; None: there is none.
-        answer: What a turn without a call is, in place of free text.
+        answer: The language of a turn without a call, in place of free text.
         preamble: Whether text may precede calls where there is no free text otherwise.
     """
     turn = (

@@ -19,7 +19,7 @@ __all__ = ["TextTurnStream", "TurnStream"]
 
 
 class _Stream:
-    """What streams of ids and of text have in common: the reader, and the constraint beside it.
+    """The common part of streams of ids and of text: the reader, and the constraint beside it.
 
     Args:
         reader: Reads the text of the turn.
@@ -110,7 +110,7 @@ class TextTurnStream(_Stream):
     Args:
         reader: Reads its text.
         walk: The start of its language, over bytes and names; None: it is not known.
-        text: What the names in the text are.
+        text: How the names in the text are meant.
     """
 
     def __init__(self, reader: TurnReader, walk: Walk | None, text: NamedText) -> None:
@@ -118,7 +118,7 @@ class TextTurnStream(_Stream):
         self._text = text
 
     def feed(self, text: str) -> list[TurnEvent]:
-        """Read more text, and return what it adds. What may be the first part of a special token's name is held back.
+        """Read more text, and return the events that it adds. The possible first part of a special token's name is held back.
 
         Args:
             text: The new text.

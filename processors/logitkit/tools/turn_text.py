@@ -59,7 +59,7 @@ class TurnText:
         return None if not self.final and expected.startswith(ahead) else False
 
     def skip(self, expected: str) -> bool | None:
-        """Whether a text follows, as `follows` says; if it does, go on behind it."""
+        """Whether a text follows, as `follows` says; if it does, go on after it."""
         found = self.follows(expected)
         if found:
             self.at += len(expected)

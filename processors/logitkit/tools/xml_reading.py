@@ -18,7 +18,7 @@ class XmlReading:
     Args:
         form: The format.
         markers: The special tokens that count only as tokens.
-        values: What the members may be.
+        values: The sets that the members are in.
         start: The position of the first member.
     """
 

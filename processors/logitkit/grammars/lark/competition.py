@@ -28,7 +28,7 @@ from logitkit.patterns.syntax import Call, Characters, Empty, Node
 
 __all__ = ["Competition"]
 
-# What a place costs, and a call, which works on long masks; and how long a mask of the size of a step is.
+# The costs of a place, and of a call, which works on long masks; and how long a mask of the size of a step is.
 _PLACE_STEPS, _CALL_STEPS, _BITS_A_STEP = 3, 10, 400
 
 # In more states with their places than these, a state is a symbol.

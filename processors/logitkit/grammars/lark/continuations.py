@@ -22,7 +22,7 @@ __all__ = ["NOTHING", "Continuation", "Following"]
 # A character must not follow at all if more moves than this lead from it to accepting states.
 _MOST_MOVES = 16
 
-# What a move costs, and comparing what follows in two texts.
+# The costs of a move, and of comparing two continuations.
 _MOVE_STEPS, _JOIN_STEPS = 4, 5
 
 
@@ -100,7 +100,7 @@ NOTHING = Continuation(CharSet())
 
 
 class Following:
-    """What may follow.
+    """The characters that may follow.
 
     Args:
         places: Automata, each with the state that it is in.

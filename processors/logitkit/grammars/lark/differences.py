@@ -16,7 +16,7 @@ from logitkit.grammars.lark.precedence import contextual_conditions, longest_con
 
 __all__ = ["difference"]
 
-# What a pair of transitions costs.
+# The cost of a pair of transitions.
 _PAIR_STEPS = 3
 
 

@@ -1,4 +1,4 @@
-"""What is read of a grammar in Lark's syntax: definitions, which call each other by number."""
+"""The definitions of a grammar that was read in Lark's syntax, which call each other by number."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LarkDefinition:
         body: Its tree of calls. None for a literal, and for a name that is not defined. For "both", a choice of the operands.
         end: Where it ends.
         priority: The number after a dot after the name.
-        references: What it calls, with the place of each call.
+        references: The definitions that it calls, with the place of each call.
         ends: The strings of a range, as written.
         excluded: For "both", whether each operand is excluded by `~`.
     """

@@ -21,7 +21,7 @@ from logitkit.patterns.syntax import Characters, Concat, Graph, Look, Machine, N
 
 __all__ = ["EdgeAssertion", "Lexeme", "asserting_lexeme"]
 
-# What a pair of states costs, and a pair of transitions.
+# The costs of a pair of states, and of a pair of transitions.
 _STATE_STEPS, _PAIR_STEPS = 20, 10
 
 # Lookarounds at the edge of a terminal are tried with as many characters before and after it.
@@ -31,8 +31,8 @@ _CHARACTER = Characters(ANY)
 _TEXT = Repeat(_CHARACTER, 0, None)
 
 
-# What an accepting state forbids, given what it forbids already, beside a state of another automaton. That is None where the
-# other one has none, and the result is None if the text is not one any more.
+# The continuations that an accepting state forbids, given those already forbidden, beside a state of another automaton. That is
+# None where the other one has none, and the result is None if the text is not one any more.
 Ends: TypeAlias = Callable[[Continuation, "int | None"], "Continuation | None"]
 
 
@@ -113,7 +113,7 @@ class Lexeme:
         Args:
             other: The terminal.
             exact: Whether it is forbidden exactly; see `Continuation.of`.
-            following: What may follow, if it is known.
+            following: The characters that may follow, if they are known.
             limits: Bound on the work.
             stops: See `beside`.
         """
@@ -164,7 +164,7 @@ class Lexeme:
 
         Args:
             other: The terminal.
-            ends: What an accepting state forbids beside a state of the other terminal.
+            ends: The continuations that an accepting state forbids beside a state of the other terminal.
             limits: Bound on the work.
             stops: Whether no text is left that begins with a text of the other terminal, unless the next character must not
                 follow that.

@@ -45,7 +45,7 @@ __all__ = ["Lexer"]
 # Stands for a JSON value where it may follow.
 _ANYTHING = Machine((((ANY, 1),), ()), (False, True))
 
-# What it costs to compare two terminals.
+# The cost of comparing two terminals.
 _PAIR_STEPS = 2
 
 
@@ -64,7 +64,7 @@ class Lexer:
         competition: Which terminals may stand in the same place.
         always: The ignored terminals, as a mask.
         ignored: The trees of the ignored terminals, as they stand in some places.
-        warnings: What is suspicious, in sentences.
+        warnings: Doubts about the grammar, in sentences.
 
     Raises:
         GrammarError: A terminal is not valid, or other terminals leave it no text.

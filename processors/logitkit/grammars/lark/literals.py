@@ -23,7 +23,7 @@ from logitkit.patterns.syntax import Characters, Node
 
 __all__ = ["Literals"]
 
-# What a special token costs: each has a column of its own in the tables.
+# The cost of a special token: each has a column of its own in the tables.
 _TOKEN_STEPS = 300
 
 _ESCAPE = re.compile(r"""\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))""", re.DOTALL)

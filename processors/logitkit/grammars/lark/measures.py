@@ -19,7 +19,7 @@ from logitkit.patterns.syntax import Alternate, Call, Concat, Node, Repeat
 
 __all__ = ["COMMON_LENGTHS", "Measure", "of_regexp", "of_string", "of_tree"]
 
-# What a group and a flag add to a pattern.
+# The characters that a group and a flag add to a pattern.
 _GROUP = len("(?:)")
 _FLAG = len("(?i:)")
 
@@ -56,7 +56,7 @@ _READ = re.compile(r"""\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[nft
 
 
 class Measure(NamedTuple):
-    """What the place of a terminal depends on.
+    """The properties on which the place of a terminal depends.
 
     Args:
         minimum: The least number of characters.
@@ -64,7 +64,7 @@ class Measure(NamedTuple):
         length: The length of its pattern.
         inside: The length of its pattern inside of another one.
         flags: The number of its flags.
-        text: Of a string, the text; None for a pattern.
+        text: The text of a string; None for a pattern.
     """
 
     minimum: int

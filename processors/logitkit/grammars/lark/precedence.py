@@ -4,8 +4,9 @@ Of the terminals that may stand in a place, some restrict another one, under fou
 
 - The terminal stands only where *earlier* ones do not match: no text begins with one of theirs, and what follows is not what they
   would go on with.
-- What follows is not what *longer* ones would go on with.
-- What follows a string is not what expressions *around* it would go on with, and none of them matches a part of the string only.
+- The rest of the text is not one that *longer* ones would go on with.
+- The text after a string is not one that expressions *around* it would go on with, and none of them matches a part of the string
+  only.
 - Strings *take* texts from regular expressions.
 
 Two lexers differ in them:
@@ -55,7 +56,7 @@ def longest_conditions(
     Args:
         number: The terminal.
         others: Terminals that may stand in the same place, without it.
-        words: Of a keyword, further expressions that it competes with; of an expression, keywords.
+        words: Further expressions that a keyword competes with, or the keywords that an expression competes with.
         draft: The definitions.
         terminals: The builder of terminals.
     """
@@ -89,7 +90,7 @@ def contextual_conditions(
     Args:
         number: The terminal.
         others: Terminals that may stand in the same place, without it.
-        words: Of a keyword, further expressions that it competes with; of an expression, keywords.
+        words: Further expressions that a keyword competes with, or the keywords that an expression competes with.
         ignored: The ignored terminals, as a mask.
         draft: The definitions.
         terminals: The builder of terminals.
@@ -105,7 +106,7 @@ def contextual_conditions(
     earlier, around = list[int](), list[int]()
     for other in (*others, *[word for word in words if word in finding]):
         if other in finding:
-            # What the lexer drops does not become a string any more, and a string that an expression finds is not dropped.
+            # A text that the lexer drops does not become a string any more, and a string that an expression finds is not dropped.
             (earlier if is_ignored or ignored >> other & 1 else around).append(other)
         elif other in found and not terminals.measure(other).folded:
             continue

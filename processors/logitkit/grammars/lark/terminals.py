@@ -33,7 +33,7 @@ __all__ = ["Terminals"]
 _MOST_LEVELS = 90
 _MOST_NODES, _MACHINE_NODES = 2000, 200
 
-# What a terminal costs, and a node of one that is part of another.
+# The costs of a terminal, and of a node of one that is part of another.
 _TERMINAL_STEPS, _NODE_STEPS = 100, 3
 
 
@@ -135,7 +135,7 @@ class Terminals:
 
     def _build(self, number: int) -> None:
         """Build a terminal after those that it uses."""
-        # What is being built, and which of its uses are left; each is used by the one before it.
+        # The terminal that is being built, and its remaining uses; each is used by the one before it.
         path = {} if number in self._trees else {number: iter(self.draft.definitions[number].references)}
         while path:
             user, uses = next(reversed(path.items()))

@@ -11,7 +11,7 @@ from logitkit.limits import Limits
 
 __all__ = ["LarkTokenReader"]
 
-# What a token costs.
+# The cost of a token.
 _TOKEN_STEPS = 30
 
 

@@ -215,7 +215,7 @@ def test_lax_does_not_start_over_without_end() -> None:
     schema = {"prefixItems": [{"type": "string", "pattern": f"^(a|b)*a(a|b){{40}}{i}$"} for i in range(20)]}
     with pytest.raises(UnsupportedSchema, match="'pattern' at #/prefixItems/") as error:
         lk.JsonSchema(schema, BYTES, lax=True)
-    assert "lax=True has begun anew until that took more steps than the limit" in str(error.value)
+    assert "lax=True has started again until that took more steps than the limit" in str(error.value)
 
 
 def test_lax_says_nothing_where_it_changes_nothing() -> None:

@@ -15,7 +15,7 @@ _LAST_TWO = f"(?:{_GROUP}:{_GROUP}|{IPV4})"
 
 
 def _shortened(before: int) -> str:
-    """Return the pattern of an address in which `::` has up to so many groups before it."""
+    """Return the pattern of an address in which `::` has up to `before` groups before it."""
     left = f"(?:{_GROUP}(?::{_GROUP}){{0,{before - 1}}})?" if before else ""
     behind = 7 - before
     if behind < 2:
@@ -33,9 +33,9 @@ def _label(letters: str, most: int, marks: str = "") -> str:
     """Return the pattern of a label of at most `most` characters: no hyphen at its ends, nor two in the third place.
 
     Args:
-        letters: What it may begin with.
+        letters: The characters that it may begin with.
         most: Most characters.
-        marks: What it may hold besides, but not begin with.
+        marks: Characters that it may also hold, but not begin with.
     """
     first, some, any_ = f"[{letters}]", f"[{letters}{marks}]", f"[{letters}{marks}-]"
     longer = f"{first}{any_}(?:{some}{any_}|-{some}){any_}{{0,{most - 5}}}{some}"

@@ -19,7 +19,7 @@ from logitkit.json_schema.plan import Plan
 
 __all__ = ["any_order_plan"]
 
-# Of so many listed names, at most, all sets have states.
+# The most listed names of which all sets have states.
 MOST_NAMES = 8
 
 
@@ -55,7 +55,7 @@ def any_order_plan(
         members: The listed members.
         others: The members that are not listed.
         needs: Pairs of indices of listed members, of which the first needs the second.
-        layout: What is written around members.
+        layout: The white space around members.
 
     Raises:
         UnsupportedSchema: There are too many listed names, or a bound cannot be kept exactly.

@@ -14,7 +14,7 @@ from logitkit.json_schema.values import Values
 if TYPE_CHECKING:
     from logitkit.json_schema.reader import Reader
 
-# So many schemas of an `anyOf` may hold at once where it matters which ones do.
+# The most schemas of an `anyOf` that may hold at once where it matters which ones do.
 MOST_HELD = 6
 
 
@@ -59,7 +59,7 @@ def one_of(reader: Reader, here: Here) -> Values:
     before, doubts = reader.drops(), reader.doubts()
     parts = _parts(reader, here.place, here.keyword, here.track)
     if reader.drops() > before:
-        # What is known in part only cannot be excluded.
+        # A set that is known in part only cannot be excluded.
         return _united(reader, parts, here.track)
     reader.check_doubts(doubts)
     return exactly_one(parts, reader, here.track)
@@ -97,7 +97,7 @@ def _united(reader: Reader, parts: list[Values], apart: bool) -> Values:
 
 
 def _held_together(reader: Reader, parts: list[Values]) -> list[Values]:
-    """Return what every selection of the sets has in common: of each it is told what its keywords have looked at."""
+    """Return the common part of all selections of the sets; each selection also says what its keywords have looked at."""
     if len(parts) > MOST_HELD:
         raise UnsupportedSchema(
             f"'unevaluatedProperties' or 'unevaluatedItems' would need all combinations of its {len(parts)} schemas; at most "

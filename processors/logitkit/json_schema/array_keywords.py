@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _those(reader: Reader, arrays: Arrays) -> Values:
-    """Return some arrays, and whatever is no array."""
+    """Return some arrays, and all values of other types."""
     return replace(reader.everything, arrays=() if arrays.is_empty else (arrays,))
 
 
@@ -47,7 +47,7 @@ def items(reader: Reader, here: Here) -> Values:
 
 
 def length(reader: Reader, here: Here) -> Values:
-    """Return the arrays with so many items."""
+    """Return the arrays with a number of items within bounds."""
     bound = checked.count(here.place, here.keyword)
     return _those(reader, Arrays(minimum=bound) if here.keyword == "minItems" else Arrays(maximum=bound))
 
@@ -62,7 +62,7 @@ def unique_items(reader: Reader, here: Here) -> Values:
 
 
 def contains(reader: Reader, here: Here) -> Values:
-    """Return the arrays of whose items so many satisfy a schema."""
+    """Return the arrays of whose items a number within bounds satisfies a schema."""
     least = checked.count(here.place, "minContains") if "minContains" in here.place.value else 1
     most = checked.count(here.place, "maxContains") if "maxContains" in here.place.value else None
     if least == 0 and most is None and not here.track:
@@ -79,7 +79,7 @@ def unevaluated_items(reader: Reader, place: Place, found: Values) -> Values:
     def closed(arrays: Arrays) -> Arrays:
         if arrays.evaluated is None or value == ANYTHING:
             return replace(arrays, evaluated=None)
-        # What a negation has found looks at nothing: only the keyword does.
+        # The keyword looks at items, and its negation does not.
         looking = {some.value for some in arrays.contains if some.site.keyword == "contains"}
         if looking and reader.references.dialect.name == "2019-09":
             raise Site(place.pointer, "unevaluatedItems").refuse(

@@ -19,7 +19,7 @@ from logitkit.patterns.syntax import Empty, Node
 if TYPE_CHECKING:
     from logitkit.json_schema.reader import Reader
 
-# What it costs to write a way in which an item may be counted.
+# The cost of writing a way in which an item may be counted.
 COMBINATION_STEPS = 5
 
 # All items of an array, where one of its numbers is counted in blocks.
@@ -27,7 +27,7 @@ ITEMS = -1
 # The most phases of a run: each pair of them has blocks of its own.
 MOST_PHASES = 4
 
-# What an item is written as: a fixed text, or a value that satisfies a conjunction.
+# The form of an item: a fixed text, or a value that satisfies a conjunction.
 Item = tuple[Node, Conjunction | None]
 
 
@@ -110,7 +110,7 @@ class _Writer:
         return None
 
     def _run(self, counted: int) -> ItemRun | None:
-        """Return the items behind the prefix as a run, or None if it has too many phases."""
+        """Return the items after the prefix as a run, or None if it has too many phases."""
         arrays, layout = self.arrays, self.layout
         counting: list[tuple[Move, ...]] = []
         others: list[tuple[Move, ...]] = []

@@ -25,8 +25,8 @@ class Arrays:
     """The arrays whose items are as said.
 
     Args:
-        prefix: What the first items satisfy, one by one.
-        items: What those behind them satisfy.
+        prefix: The conjunctions that the first items satisfy, one by one.
+        items: The conjunction that the items after them satisfy.
         minimum: Fewest items.
         maximum: Most items; None: any number.
         contains: Bounds on the numbers of items of some kind.

@@ -30,7 +30,7 @@ def types(reader: Reader, here: Here) -> Values:
     names = given if isinstance(given, list) else [given]
     if not all(isinstance(name, str) and name in _TYPES for name in names):
         raise checked.wrong(here.place, here.keyword, f"one of {', '.join(_TYPES)}, or a list of them")
-    # Of OpenAPI 3.0, where a type is one name: beside a list it is no keyword.
+    # In OpenAPI 3.0, a type is one name, and not a keyword beside a list.
     nullable = isinstance(given, str) and here.place.value.get("nullable") is True
     allowed = frozenset(names) | ({"null"} if nullable else set())
     if "integer" not in allowed or "number" in allowed:
@@ -81,7 +81,7 @@ def _constants(reader: Reader, place: Place, keyword: str, given: list[Any]) -> 
 
 
 def length(reader: Reader, here: Here) -> Values:
-    """Return the strings of a length, and whatever is no string."""
+    """Return the strings of a length, and all values of other types."""
     bound = checked.count(here.place, here.keyword)
     least, most = (bound, None) if here.keyword == "minLength" else (0, bound)
     strings = StringSet.of_length(least, most, reader.limits)
@@ -89,7 +89,7 @@ def length(reader: Reader, here: Here) -> Values:
 
 
 def pattern(reader: Reader, here: Here) -> Values:
-    """Return the strings that a pattern occurs in, and whatever is no string."""
+    """Return the strings that a pattern occurs in, and all values of other types."""
     found = StringSet.matching(checked.text(here.place, here.keyword), reader.limits)
     return _strings(reader, found)
 

@@ -54,13 +54,13 @@ def call_block(
 
     Args:
         plan: Where to add them.
-        source: The state behind an item.
+        source: The state after an item.
         run: The items.
         room: How many items that count may follow, at most. At least one item follows a block.
-        may_end: Whether the run may end behind each of the block's items, if it is complete.
+        may_end: Whether the run may end after each of the block's items, if it is complete.
         after: Returns the state before the next item, given the number of items in the block and the phase after it.
-        end: The state behind the closing bracket.
-        phase: The phase behind the item.
+        end: The state after the closing bracket.
+        phase: The phase after the item.
     """
     if room <= ITEMS:
         return False

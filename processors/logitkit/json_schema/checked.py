@@ -1,4 +1,4 @@
-"""The values of keywords, checked: what a schema may not say is told with its place."""
+"""The values of keywords, checked: an error says which value a schema may not have, and where."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ class Place(NamedTuple):
     """How far a text has been read.
 
     Args:
-        part: Where it stands: at its start, behind a minus, behind a zero that no digit may follow, among the digits before the
-            point, right behind the point, or among the digits behind it.
-        sign: 1, or -1 behind a minus.
-        digits: How many digits of the bound, before or behind the point, it has been compared with.
+        part: Where it stands: at its start, after a minus, after a zero that no digit may follow, among the digits before the
+            point, right after the point, or among the digits after it.
+        sign: 1, or -1 after a minus.
+        digits: How many digits of the bound, before or after the point, it has been compared with.
         order: How the digits so far compare with those of the bound, as -1, 0 or 1.
         longer: Whether it has more digits before the point than the bound.
     """
@@ -84,7 +84,7 @@ def compared_with(bound: Decimal, orders: frozenset[int], limits: Limits) -> Tex
             return False
         if part == "before" and not longer and digits < len(before):
             order = -1
-        # Digits of the bound are left, and the last of them is no zero.
+        # Digits of the bound are left, and the last of them is not zero.
         unread = len(behind) if part != "behind" else len(behind) - digits
         if order == 0 and unread:
             order = -1

@@ -22,8 +22,8 @@ class Compiled(NamedTuple):
 
     Args:
         network: Its texts.
-        dropped: What is said about each keyword that has been left out.
-        ignored: What is said about each format that is taken for an annotation.
+        dropped: A message about each keyword that has been left out.
+        ignored: A message about each format that is taken for an annotation.
     """
 
     network: Network
@@ -51,7 +51,7 @@ def schema_network(
     Args:
         schema: As `document.load` returns it.
         limits: Bounds on the automata of strings and numbers.
-        whitespace: What is written around members and items.
+        whitespace: The white space around members and items.
         lax: Whether to leave out what cannot be honoured.
         apart: Whether all objects and arrays are definitions.
         leaves: Whether strings are definitions, unless they are few.

@@ -1,4 +1,4 @@
-"""What a value has to satisfy: several schemas of the document at once, some of them negated."""
+"""The conditions on a value: several schemas of the document at once, some of them negated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Conjunction: TypeAlias = tuple[Literal, ...]
 ANYTHING: Conjunction = ()
 NOTHING: Conjunction = (Literal(-1),)
 
-# What it costs to join two, in steps, beside what is in them.
+# The cost of joining two, in steps, beside that of their parts.
 JOINING = 3
 
 

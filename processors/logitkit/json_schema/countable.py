@@ -23,7 +23,7 @@ def countable(reader: Reader, objects: Objects) -> Objects:
     """
     while objects.whole is None and any(count.minimum > 1 for count in objects.counts):
         error = _refused(reader, objects)
-        # That there is one member can be told.
+        # An automaton can tell whether there is one member.
         counts = tuple(
             [
                 count._replace(minimum=1) if error and count.site == (error.pointer, error.keyword) else count

@@ -18,7 +18,7 @@ from logitkit.patterns.charset import CharSet
 S = TypeVar("S", bound=Hashable)
 
 DIGITS = "0123456789"
-# Of a number, all zeros written out.
+# The most digits of a number whose zeros are all written out.
 MOST_DIGITS = 5000
 ALPHABET = Alphabet.of(CharSet.single(ord(c)) for c in f"{DIGITS}.-")
 MASKS = {c: ALPHABET.members[CharSet.single(ord(c))] for c in f"{DIGITS}.-"}
@@ -28,7 +28,7 @@ def exact(number: object) -> Decimal:
     """Return what a number of a schema means: of a float, the shortest decimal that reads as it.
 
     Raises:
-        ConfigurationError: It is no finite number.
+        ConfigurationError: It is not a finite number.
 
     Example:
         >>> exact(0.1)
@@ -44,7 +44,7 @@ def exact(number: object) -> Decimal:
 
 
 def digits_of(number: Decimal, limits: Limits) -> tuple[str, str]:
-    """Return the digits of a magnitude before and behind the point, without zeros that say nothing.
+    """Return the digits of a magnitude before and after the point, without zeros that say nothing.
 
     Raises:
         PatternTooLarge: There are too many digits.
@@ -79,7 +79,7 @@ def plain_text(number: Decimal, limits: Limits) -> str:
     return f"-{text}" if number < 0 else text
 
 
-# What it costs to explore, in steps.
+# The cost of exploring a state, in steps.
 EXPLORING_ANY, EXPLORING_STATE, EXPLORING_MOVE = 300, 10, 5
 
 
@@ -121,7 +121,7 @@ def explored(
 
 
 def decimals_of(texts: Iterable[str], limits: Limits) -> TextLanguage:
-    """Return some plain decimals, each without zeros that say nothing, together with all that have such zeros behind the point.
+    """Return some plain decimals, each without zeros that say nothing, together with all that have such zeros after the point.
 
     Raises:
         PatternTooLarge: There are too many digits.

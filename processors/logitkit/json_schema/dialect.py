@@ -23,7 +23,7 @@ _ADDED = {
     ),
     "2020-12": frozenset({"$dynamicAnchor", "$dynamicRef", "prefixItems"}),
 }
-# What no draft has: it is of OpenAPI 3.0, whose documents name none.
+# A keyword of OpenAPI 3.0 only, whose documents name no draft.
 _OF_NONE = frozenset({"nullable"})
 _OPENAPI = re.compile(r"https://spec\.openapis\.org/oas/3\.(?:(0)/schema|[12]/(?:dialect|schema-base))/")
 _DRAFT = re.compile(r"https?://json-schema\.org/(?:(draft-\d\d)|draft/([\d-]+))/(?:hyper-)?schema#?")

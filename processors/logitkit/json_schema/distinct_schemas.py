@@ -34,7 +34,7 @@ class DistinctSchemas:
         known = self._known.get(id(schema))
         if known is None:
             self._depth += 1
-            # What is nested deeper shares its number with the same object alone.
+            # An object that is nested deeper shares its number with the same object alone.
             key = self._key(schema) if self._depth < DEEPEST else ("", id(schema))
             self._depth -= 1
             known = self._known[id(schema)] = schema, self._numbers.setdefault(key, len(self._numbers))

@@ -12,13 +12,13 @@ from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.python_types import schema_of
 from logitkit.parameters.unique_keys import with_unique_keys
 
-# What a schema is once it is loaded. Objects and lists are never changed, and those that are equal are identical.
+# A schema once it is loaded. Objects and lists are never changed, and those that are equal are identical.
 Json: TypeAlias = "bool | int | float | Decimal | str | list[Json] | dict[str, Json] | None"
 
 DEEPEST = 256
 MOST_VALUES = 200_000
 LONGEST_TEXT = 8_000_000
-# Digits of an integer: more are not read by Python either, unless told to.
+# Digits of an integer: by default, Python does not read more either.
 MOST_DIGITS = 4000
 _TOO_LARGE = 10**MOST_DIGITS
 
@@ -34,7 +34,7 @@ def load(schema: object) -> dict[str, Any] | bool:
         schema: A mapping, a bool, JSON text, a Python type, a pydantic model class or a pydantic `TypeAdapter`.
 
     Raises:
-        ConfigurationError: It is none of these, not JSON, or a type without a JSON Schema.
+        ConfigurationError: It is something else, not JSON, or a type without a JSON Schema.
         UnsupportedSchema: It is too large, or nested too deeply.
     """
     if not isinstance(schema, str | bool | Mapping):

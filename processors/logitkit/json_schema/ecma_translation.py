@@ -1,4 +1,4 @@
-r"""ECMA-262 patterns, written anew in the dialect of our own parser.
+r"""ECMA-262 patterns, translated to the dialect of our own parser.
 
 With the flag `u`: `\d`, `\w` and `\b` are about ASCII, `\s` and `.` have ECMA's sets, `$` is the true end, a pair of `\u` escapes
 is one character. Of what only the web's older grammar allows, all that has one meaning everywhere is taken literally: `\-`, `\"`,
@@ -40,7 +40,7 @@ def joined(pattern: str) -> str:
 
 
 class Translation:
-    """Writes the pattern anew, piece by piece, as it is read with the flag `u`."""
+    """Translates the pattern piece by piece, as it is read with the flag `u`."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern

@@ -1,4 +1,4 @@
-"""What is empty for sure: found out before branches multiply, and before any of it is written."""
+"""Conditions that are certainly empty: found out before branches multiply, and before any of them is written."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from logitkit.json_schema.values import Values
 if TYPE_CHECKING:
     from logitkit.json_schema.reader import Reader
 
-# So many levels are looked at.
+# The number of levels that are looked at.
 LEVELS = 3
 
 
 def is_empty(reader: Reader, conjunction: Conjunction, levels: int = LEVELS) -> bool:
-    """Whether no value satisfies a conjunction, for sure, as far as can be told from so many levels."""
+    """Whether certainly no value satisfies a conjunction, as far as its first levels show."""
     if not conjunction:
         return False
     if conjunction == NOTHING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", StringSet, NumberSet)
 
-# From so many sets on, those that differ in a name with few values are not compared one by one.
+# From this many sets on, those that differ in a name with few values are not compared one by one.
 MANY = 8
 FEW_VALUES = 64
 
@@ -34,7 +34,7 @@ def exactly_one(parts: Sequence[Values], reader: Reader, apart: bool) -> Values:
         apart: Whether branches are kept that others include.
 
     Raises:
-        UnsupportedSchema: What is in two of them cannot be left out; the pointer is the caller's to say.
+        UnsupportedSchema: Values in two of them cannot be left out; the pointer is the caller's to say.
     """
     booleans = Counter(flag for part in parts for flag in part.booleans)
     is_exact = all(part.is_exact for part in parts)

@@ -68,13 +68,13 @@ _PATTERNS = {
     "byte": _base64("+/", "="),
     "base64url": f"(?:{_base64('_-', '=')}|{_base64('_-', '')})",
     "char": "(?s:.)",
-    # What Swagger's tools write for `uri`.
+    # The name that Swagger's tools write for `uri`.
     "url": uris.URI,
     # Of draft 3: the hexadecimal colours and the names of CSS 2.1.
     "color": f"(?:#{_HEX}{{3}}|#{_HEX}{{6}}|(?ai:{'|'.join(_COLORS)}))",
 }
 
-# What some meant before draft 7.
+# The meaning of some before draft 7.
 _OLD_PATTERNS = {"hostname": addresses.OLD_HOSTNAME}
 
 # The strings of a format with a limit on their length, of which these need no state for each length.

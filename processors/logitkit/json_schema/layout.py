@@ -44,12 +44,12 @@ def is_unicode(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What is written around members and items.
+    """The white space around members and items.
 
     Args:
-        whitespace: `compact`, none at all; `spaced`, one space or none behind a comma and a colon; `bounded`, where `json.dumps`
-            may put some: behind an opening bracket and before a closing one a newline and up to 32 spaces, behind a comma that or
-            one space, behind a colon one space; or none.
+        whitespace: `compact`, none at all; `spaced`, one space or none after a comma and a colon; `bounded`, where `json.dumps`
+            may put some: after an opening bracket and before a closing one a newline and up to 32 spaces, after a comma that or
+            one space, after a colon one space; or none.
         any_order: Whether members may come in any order, or only in that of the schema.
         blocks: Whether many items or members are written in blocks that are called.
         within_tokens: Whether a text that has begun must be completed within a number of tokens.

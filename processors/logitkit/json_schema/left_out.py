@@ -53,7 +53,7 @@ class LeftOut:
             return False
         if self._in_vain > self.most:
             self._given_up = True
-            reason = "lax=True has begun anew until that took more steps than the limit; remove such keywords from the schema"
+            reason = "lax=True has started again until that took more steps than the limit; remove such keywords from the schema"
             raise UnsupportedSchema(f"{error.reason} ({reason})", error.pointer, error.keyword)
         self.also(error)
         # Failed attempts have a limit of their own, or nothing would be left after a pattern that is too large.

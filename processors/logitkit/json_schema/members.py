@@ -30,7 +30,7 @@ class Member(NamedTuple):
 
     Args:
         text: The colon.
-        value: What its value satisfies.
+        value: The conjunction that its value satisfies.
         required: Whether it must be there.
         counted: Whether it counts for each of the bounds.
         failing: The indices of schemas that some member must fail, if this may be the one.

@@ -22,7 +22,7 @@ from logitkit.json_schema.values import Branch
 
 __all__ = ["Membership"]
 
-# What it costs to look at a value, and at a number or a character of a string besides.
+# The cost of looking at a value, and at a number or a character of a string.
 VALUE_STEPS, NUMBER_STEPS = 15, 150
 
 

@@ -13,12 +13,12 @@ from logitkit.limits import Limits
 
 # A state of the digits before the point: see `_Division.state`.
 Before: TypeAlias = tuple[int, ...]
-# A place: its part, the state before the point, the digits that may still follow behind it, and what they must add.
+# A place: its part, the state before the point, the digits that may still follow after it, and what they must add.
 Place: TypeAlias = tuple[str, Before, int, int]
 
-# So many states for the digits before the point at most.
+# The most states for the digits before the point.
 MOST_RESIDUES = 2000
-# A divisor may have so many factors of two and five.
+# The most factors of two and five that a divisor may have.
 MOST_FACTORS = 64
 
 
@@ -39,7 +39,7 @@ def multiples_of(divisor: Decimal, limits: Limits) -> TextLanguage:
 
 
 class _Division:
-    """Divisibility by `modulus` of a text's digits, with `places` of them behind the point."""
+    """Divisibility by `modulus` of a text's digits, with `places` of them after the point."""
 
     def __init__(self, divisor: Decimal, modulus: int, places: int, limits: Limits) -> None:
         self.divisor = divisor
@@ -109,7 +109,7 @@ class _Division:
                 yield ".", ("point", (), self.places, wanted)
 
     def wanted(self, before: Before) -> int:
-        """Return what the digits behind the point must add."""
+        """Return what the digits after the point must add."""
         wanted: int = -self.remainder[before] * 10**self.places % self.modulus
         return wanted
 

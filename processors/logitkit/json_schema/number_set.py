@@ -51,7 +51,7 @@ class NumberSet:
         """Return the numbers from a bound on.
 
         Raises:
-            ConfigurationError: The bound is no finite number.
+            ConfigurationError: The bound is not a finite number.
             PatternTooLarge: It has too many digits.
         """
         return cls(compared_with(exact(bound), frozenset({1} if exclusive else {0, 1}), limits))
@@ -61,7 +61,7 @@ class NumberSet:
         """Return the numbers up to a bound.
 
         Raises:
-            ConfigurationError: The bound is no finite number.
+            ConfigurationError: The bound is not a finite number.
             PatternTooLarge: It has too many digits.
         """
         return cls(compared_with(exact(bound), frozenset({-1} if exclusive else {-1, 0}), limits))
@@ -71,7 +71,7 @@ class NumberSet:
         """Return the multiples of a number.
 
         Raises:
-            ConfigurationError: The divisor is no positive number.
+            ConfigurationError: The divisor is not a positive number.
             PatternTooLarge: Too many remainders must be told apart.
         """
         by = exact(divisor)
@@ -84,7 +84,7 @@ class NumberSet:
         """Return the set of some numbers.
 
         Raises:
-            ConfigurationError: One is no finite number.
+            ConfigurationError: One is not a finite number.
             PatternTooLarge: There are too many digits.
         """
         texts = [plain_text(number, limits) for number in map(exact, numbers)]
@@ -127,7 +127,7 @@ class NumberSet:
         return self.language.contains(plain_text(exact(number), self.language.limits))
 
     def values(self, most: int = 1000) -> list[Decimal] | None:
-        """Return the numbers of the set, sorted, or None if there are more than so many."""
+        """Return the numbers of the set, sorted, or None if there are more than `most`."""
         texts = self._shortest.texts(most)
         return None if texts is None else sorted(map(Decimal, texts))
 

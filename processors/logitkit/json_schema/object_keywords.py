@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _those(reader: Reader, *objects: Objects) -> Values:
-    """Return some objects, and whatever is no object."""
+    """Return some objects, and all values of other types."""
     every, left = reader.everything, tuple([some for some in objects if not some.is_empty])
     return Values(every.null, every.booleans, every.numbers, every.strings, left, every.arrays)
 
@@ -102,7 +102,7 @@ def required(reader: Reader, here: Here) -> Values:
 
 
 def size(reader: Reader, here: Here) -> Values:
-    """Return the objects with so many members."""
+    """Return the objects with a number of members within bounds."""
     bound = checked.count(here.place, here.keyword)
     least, most = (bound, None) if here.keyword == "minProperties" else (0, bound)
     return _those(reader, Objects(counts=(Count(None, least, most, Site(here.place.pointer, here.keyword)),)))

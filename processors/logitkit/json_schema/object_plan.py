@@ -15,7 +15,7 @@ from logitkit.json_schema.plan import Move, Names, Plan
 from logitkit.json_schema.string_set import StringSet, without
 from logitkit.patterns.syntax import Empty
 
-# Of a set of so many names, at most, each is listed: so it does not come twice.
+# A set of at most this many names is listed name by name, so that none comes twice.
 MOST_LISTED = 256
 
 
@@ -32,7 +32,7 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
     Args:
         objects: The set.
         every: The set of all names.
-        layout: What is written around members.
+        layout: The white space around members.
 
     Raises:
         UnsupportedSchema: A bound cannot be kept exactly.
@@ -107,7 +107,7 @@ def _pieces(pieces: tuple[Piece, ...], listed: list[str]) -> list[_Others]:
     for piece in pieces:
         if piece.value == NOTHING:
             continue
-        # Of a set without end a finite one is left out by name: so all objects share what is known of the set.
+        # A finite part of an infinite set is left out by name, so that all objects share the automaton of the set.
         if piece.names.longest is None:
             excluded = tuple([name for name in listed if piece.names.contains(name)])
             found.append(_Others(Names(piece.names, excluded), piece.value))
@@ -133,7 +133,7 @@ def _cut(pieces: list[_Others], sets: Iterable[StringSet | None]) -> list[tuple[
 
 
 class _Owed(NamedTuple):
-    """What members before ask of those behind them.
+    """The conditions of earlier members on later ones.
 
     Args:
         needed: Indices of members that must be there.
@@ -151,7 +151,7 @@ class _State(NamedTuple):
         behind: Whether a member was written last, so that a comma comes, or the end; else one has to come.
         place: The first listed member that may still come.
         counts: How many members there are for each bound, as far as it asks.
-        owed: What is asked of those that may still come.
+        owed: The conditions on those that may still come.
         fails: Which member fails each schema that some member must fail.
     """
 
@@ -179,7 +179,7 @@ class _Writer:
         self.members = members
         self.others = others
         self.layout = layout
-        # Behind this many members, none that is left is required.
+        # After this many members, none that is left is required.
         self.free = max((i + 1 for i, member in enumerate(members) if member.required), default=0)
         self.needed_by: dict[int, set[int]] = {}
         self.needing: dict[int, set[int]] = {}
@@ -255,7 +255,7 @@ class _Writer:
             self._member(source, member, state, index, owed)
 
     def _member(self, source: int, member: Member, before: _State, place: int, owed: _Owed) -> None:
-        """Write a member, behind which the members from a place on may come."""
+        """Write a member, after which the members from a place on may come."""
         grown = counts_after(member, before.counts, self.counts)
         if grown is None:
             return

@@ -10,7 +10,7 @@ from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, both, negations
 from logitkit.json_schema.string_set import StringSet, without
 
-# Into so many sets, at most, the names that are not listed may fall.
+# The most sets into which the names that are not listed may fall.
 MOST_PIECES = 64
 
 
@@ -26,7 +26,7 @@ class Site(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What the values of some names satisfy, as far as the names are not listed."""
+    """The conditions on the values of some names, as far as the names are not listed."""
 
     names: StringSet
     value: Conjunction
@@ -65,7 +65,7 @@ class Objects:
         possible_names: Names in the order of an `enum` under `propertyNames`, beside which there are none.
         counts: Bounds on the numbers of members.
         needs: Pairs of names of which the first is not there without the second.
-        failing: What some members must not satisfy.
+        failing: The conditions that some members must not satisfy.
         evaluated: Names that some keyword has looked at, as far as `unevaluatedProperties` has to know; None: none.
         constant: Whether it is one object as `const` gives it, whose order counts.
         whole: That object, where nothing else is asked of it.

@@ -43,9 +43,9 @@ def parts_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = Fa
     """Return all parts that a value is made of, the root's first.
 
     Args:
-        root: What the value satisfies.
+        root: The conjunction that the value satisfies.
         reader: Knows its schemas.
-        layout: What is written around members and items.
+        layout: The white space around members and items.
         apart: Whether every object and array is to be a part of its own, those inside of constants too.
 
     Raises:

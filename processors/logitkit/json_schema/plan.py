@@ -14,7 +14,7 @@ from logitkit.patterns.syntax import Node
 
 # Moves of one graph.
 MOST_MOVES = 100_000
-# What each costs to find and to write.
+# The costs of finding and of writing each.
 MOVE_STEPS = 35
 
 
@@ -48,7 +48,7 @@ class ItemRun(NamedTuple):
         counted: For each phase, what an item may be that counts: moves to phases.
         uncounted: For each phase, what an item may be that does not count.
         complete: Whether the run may end, in each phase.
-        gap: What may stand behind a comma.
+        gap: The white space that may stand after a comma.
         closing: The closing bracket, with what may stand before it.
     """
 
@@ -66,8 +66,8 @@ class Block(NamedTuple):
         run: The run.
         size: How many items it has.
         begin: The phase before it.
-        end: The phase after it, in which it ends with the comma behind the last item; None: it ends with the closing bracket
-            behind any of them, in a complete phase.
+        end: The phase after it, in which it ends with the comma after the last item; None: it ends with the closing bracket
+            after any of them, in a complete phase.
     """
 
     run: ItemRun
@@ -77,11 +77,11 @@ class Block(NamedTuple):
 
 
 class Move(NamedTuple):
-    """One edge: a name or another fixed text, or any of a set of names; a text; and behind it a value.
+    """One edge: a name or another fixed text, or any of a set of names; a text; and after it a value.
 
     Args:
         text: The text.
-        value: What the value satisfies, or a block of items in place of a value; None: there is neither.
+        value: The conjunction that the value satisfies, or a block of items in place of a value; None: there is neither.
         target: Where the edge leads.
         names: The JSON text of a name, or of another string or `null`, `true` or `false`; or the set; None: there is none.
     """
@@ -99,7 +99,7 @@ class Plan:
     Args:
         moves: The edges of each state.
         end: The accepting state, or -1 while there is none.
-        todo: The names of states that `reach` has made, for whoever adds the moves behind them.
+        todo: The names of states that `reach` has made, for whoever adds the moves after them.
     """
 
     moves: list[list[Move]] = field(default_factory=list)

@@ -24,7 +24,7 @@ DEEPEST = 40
 # Different conjunctions of schemas that values have to satisfy.
 MOST_CONJUNCTIONS = 20_000
 
-# What it costs to join one more schema.
+# The cost of joining one more schema.
 LITERAL_STEPS = 80
 
 
@@ -144,7 +144,7 @@ class Reader(SchemaPlaces):
                 raise
             return None
         finally:
-            # What is inside says nothing of what it is in.
+            # A schema inside says nothing of the schema around it.
             self._drops = drops
             self._telling -= 1
 
@@ -192,7 +192,7 @@ class Reader(SchemaPlaces):
             read = partial(self._narrowed, found, handler, Here(place, keyword, track))
             found = self._honoured(place, keyword, read)
         for keyword, last in LAST.items():
-            # What a keyword that is left out would have looked at is not known.
+            # It is not known at what a keyword that is left out would have looked.
             if keyword in schema and (keyword == "format" or self._drops == before):
                 found = self._honoured(place, keyword, partial(self._closed, found, last, place, keyword))
         return found

@@ -1,4 +1,4 @@
-"""What a schema refers to: identifiers, anchors and pointers inside one document."""
+"""The targets of a schema's references: identifiers, anchors and pointers inside one document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Place(NamedTuple):
     Args:
         value: The schema itself.
         pointer: How to find it from the root, for errors.
-        base: What references in it are relative to.
+        base: The identifier that references in it are relative to.
     """
 
     value: Any
@@ -47,7 +47,7 @@ class References:
 
     Args:
         root: The whole document.
-        dialect: What it is written in.
+        dialect: The dialect that it is written in.
         resources: The schemas with an identifier.
         anchors: The schemas with an anchor, by their resource's identifier and the anchor's name.
         dynamic: The schemas with a dynamic anchor, by its name.
@@ -150,7 +150,7 @@ class References:
                 place = Place(value, pointer, base)
                 self.resources.setdefault(base, place)
                 if pointer == "#":
-                    # What is relative to no identifier is relative to the root's.
+                    # A reference that is relative to no identifier is relative to the root's.
                     self.resources[""] = place
             identity = value.get(self.dialect.identifier)
             if isinstance(identity, str) and "#" in identity and not (self.dialect.ref_alone and "$ref" in value):

@@ -84,7 +84,7 @@ def rust_as_ecma(pattern: str) -> str:
 
 
 class _RustReader:
-    """Reads a pattern that Rust accepts, and writes it anew.
+    """Reads a pattern that Rust accepts, and translates it.
 
     Attributes:
         at: The place in the pattern.

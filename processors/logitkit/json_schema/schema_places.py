@@ -65,7 +65,7 @@ class SchemaPlaces:
 
     def __init__(self, references: References, left_out: LeftOut | None, strict_formats: bool) -> None:
         self.references = references
-        # What has been ignored, in the order in which it was met.
+        # The formats that have been ignored, in the order in which they were met.
         self.ignored: dict[str, None] = {}
         self.left_out = left_out or LeftOut()
         self._strict_formats = strict_formats

@@ -1,4 +1,4 @@
-r"""The JSON text of a set of strings as an automaton over bytes, behind the opening quote.
+r"""The JSON text of a set of strings as an automaton over bytes, after the opening quote.
 
 An automaton over the characters of strings becomes one over bytes as any other. Then come the escapes: where a line feed
 leads from some state, its byte leads nowhere, but a backslash leads to a state of its own, from which `n` leads where the
@@ -32,7 +32,7 @@ __all__ = ["string_leaf", "union_leaf"]
 
 BACKSLASH = ord("\\")
 ESCAPED = np.array([*range(0x20), QUOTE, BACKSLASH])
-# The place of each escaped character, its letter behind a backslash, and the bytes that escapes are written with.
+# The place of each escaped character, its letter after a backslash, and the bytes that escapes are written with.
 SHORTS = [(place, ord(SHORT[c])) for place, c in enumerate(ESCAPED.tolist()) if c in SHORT]
 LOWS, HIGHS = (
     [(place, ord(f"{c % 16:x}")) for place, c in enumerate(ESCAPED.tolist()) if c not in SHORT and c // 16 == half]
@@ -40,13 +40,13 @@ LOWS, HIGHS = (
 )
 LETTERS = sorted({QUOTE, BACKSLASH, *b"u01", *(letter for _, letter in (*SHORTS, *LOWS, *HIGHS))})
 
-# The states of an escape: behind the backslash; behind `u`, `u0` and `u00`; and behind `u000` and `u001`.
+# The states of an escape: after the backslash; after `u`, `u0` and `u00`; and after `u000` and `u001`.
 STATES = 6
 
-# What it costs to write a set, in steps.
+# The cost of writing a set, in steps.
 STEPS_ANY, STEPS_A_MOVE, CELLS_A_STEP = 500, 10, 8
 
-# What is kept for all vocabularies.
+# The automata that are kept for all vocabularies.
 _known: Remembered[Hashable, Leaf] = Remembered(32 * 2**20)
 _lock = Lock()
 
@@ -81,7 +81,7 @@ def string_leaf(language: TextLanguage, lengths: tuple[int, int] | None = None) 
             leaf = _leaf(language)
         with _lock:
             _known.keep(language.key, leaf, 2 * leaf.step.nbytes)
-    # What is known already costs as much as what is made now.
+    # An automaton that is known already costs the same as one that is made now.
     language.limits.check_states(leaf.states)
     language.limits.spend(leaf.step.size // CELLS_A_STEP)
     # Escapes have five bytes after the first one.
@@ -108,7 +108,7 @@ def union_leaf(
 def _leaf(language: TextLanguage) -> Leaf:
     dfa = to_bytes(language.dfa, language.alphabet, language.limits)
     accepting = np.flatnonzero(dfa.accepting)
-    # What escaped characters do, of states that are inside of no character.
+    # The moves of escaped characters, in states that are not inside of a character.
     step, byte_class = _without_escaped(dfa.step, dfa.byte_class)
     does = dfa.step[:, dfa.byte_class[ESCAPED]]
     rows, group = np.unique(does, axis=0, return_inverse=True)
@@ -147,7 +147,7 @@ def _escapes(
         width: The number of classes.
 
     Returns:
-        The state behind the backslash for each group, `DEAD` if there is none, and what the new states do.
+        The state after the backslash for each group, `DEAD` if there is none, and what the new states do.
     """
     low, high = (rows[:, [place for place, _ in digits]].any(axis=1) for digits in (LOWS, HIGHS))
     numbered = low | high

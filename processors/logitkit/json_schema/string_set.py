@@ -20,7 +20,7 @@ from logitkit.limits import Limits
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Characters, Node
 
-# What it costs to write a set as a tree, in steps.
+# The cost of writing a set as a tree, in steps.
 WRITING_ANY = 1000
 WRITING_MASK = 300
 WRITING_MOVE = 10
@@ -97,7 +97,7 @@ class StringSet:
 
     @property
     def key(self) -> Hashable:
-        """What equal sets have in common, and no others; a few equal ones have several."""
+        """A key that only equal sets share; a few equal ones have several."""
         return self.texts.key, self.lengths
 
     @classmethod
@@ -209,7 +209,7 @@ class StringSet:
         return least <= len(text) and (most is None or len(text) <= most) and self.texts.contains(text)
 
     def values(self, most: int = 1000) -> list[str] | None:
-        """Return the strings of the set, sorted, or None if there are more than so many, or a long one is asked for."""
+        """Return the strings of the set, sorted, or None if there are more than `most`, or a long one is asked for."""
         if self.lengths == ANY_LENGTH:
             return self.texts.texts(most)
         if self.lengths[0] > LONGEST_LISTED and not self.is_empty:
@@ -226,7 +226,7 @@ class StringSet:
         return concatenate([Characters(QUOTE), self.body()])
 
     def body(self) -> Node:
-        """Return the syntax tree of their JSON texts behind the opening quote; see `tree`."""
+        """Return the syntax tree of their JSON texts after the opening quote; see `tree`."""
         moves = [] if self.language.dfa is None else self.language.dfa.moves
         masks = {mask for row in moves for mask in row.values()}
         steps = WRITING_ANY + WRITING_MASK * len(masks) + WRITING_MOVE * sum(map(len, moves))
@@ -249,7 +249,7 @@ class StringSet:
         return self.completes and states * longest <= (MOST_COUNTED_ENDLESS if endless else MOST_COUNTED)
 
     def leaf(self, counted: bool = False, closing: bool = False) -> Leaf:
-        """Return the automaton over bytes of their JSON texts behind the opening quote; see `tree` and `counts`."""
+        """Return the automaton over bytes of their JSON texts after the opening quote; see `tree` and `counts`."""
         if not counted:
             return string_leaf(self.language)
         least, most = self.lengths[0], MOST if self.lengths[1] is None else min(self.lengths[1], MOST)

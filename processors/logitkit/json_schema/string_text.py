@@ -27,7 +27,7 @@ class Cut(NamedTuple):
 
     Args:
         raw: Those that stand for themselves.
-        short: What stands behind a backslash for others.
+        short: The letter after a backslash for others.
         low: The last digit of those that are written as `u000` and a digit.
         high: That of those that are written as `u001` and a digit.
     """
@@ -77,7 +77,7 @@ class _Writer:
         self.language = language
         self.dfa = language.dfa
         self.end = len(self.dfa.moves)
-        # Behind the states of the strings come the end and those inside an escape, of which equal ones are one.
+        # After the states of the strings come the end and those inside an escape, of which equal ones are one.
         self.rows: list[Row] = [()] * (self.end + 1)
         self.inner: dict[Row, int] = {}
         self.cuts: dict[int, Cut] = {}

@@ -107,7 +107,7 @@ class StringUnion(StringSet):
 
     @property
     def key(self) -> Hashable:
-        """What equal sets have in common, and no others; a few equal ones have several."""
+        """A key that only equal sets share; a few equal ones have several."""
         return self.bounded.key, self.others.key
 
     def with_more(self, strings: StringSet) -> StringSet:
@@ -118,7 +118,7 @@ class StringUnion(StringSet):
             return united(self.with_more(strings.bounded), StringSet(strings.others))
         if strings.lengths[1] is None and strings.lengths[0] < COUNTED_FROM:
             found = StringSet(self.others | strings.language)
-            # What was subtracted from a bounded set has states for each length already.
+            # The difference of a bounded set and another one has states for each length already.
             has_lengths = strings.texts.listed is None and len(strings.language.needed) > _bound(self.bounded)
             return StringSet(self.bounded.language) | found if has_lengths else united(self.bounded, found)
         return united(self.bounded | strings, StringSet(self.others))

@@ -98,7 +98,7 @@ def _fractions_beyond(microsecond: int, earlier: bool, itself: bool, end: str) -
 
 
 def _sizes_beyond(size: int, earlier: bool, itself: bool) -> Iterator[str]:
-    """Yield the durations without sign, from behind the `P`, that are longer than some microseconds, or shorter."""
+    """Yield the durations without sign, from after the `P`, that are longer than some microseconds, or shorter."""
     seconds, fraction = divmod(size, 10**6)
     days, seconds = divmod(seconds, 24 * 60 * 60)
     units = {"Y": days // 365, "D": days % 365, "H": seconds // 3600, "M": seconds // 60 % 60}

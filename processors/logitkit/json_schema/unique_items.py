@@ -33,7 +33,7 @@ def never_equal(arrays: Arrays, reader: Reader) -> bool:
 
 
 def few_values(arrays: Arrays, reader: Reader) -> list[list[tuple[str, Node]]] | None:
-    """Return the values that each item of the prefix, and those behind it, may have, if they are few; each with its text."""
+    """Return the values that each item of the prefix, and those after it, may have, if they are few; each with its text."""
     if arrays.contains:
         return None
     found = []

@@ -7,7 +7,7 @@ from logitkit.json_schema.addresses import IPV6
 _ESCAPED = "%[0-9A-Fa-f]{2}"
 _UNRESERVED = "A-Za-z0-9._~-"
 _DELIMITERS = "!$&'()*+,;="
-# What RFC 3987 adds: to the unreserved characters, and to those of a query.
+# The additions of RFC 3987: to the unreserved characters, and to those of a query.
 _UCS = "\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef" + "".join(
     f"{chr(plane << 16 if plane != 0xE else 0xE1000)}-{chr(plane << 16 | 0xFFFD)}" for plane in range(1, 0xF)
 )

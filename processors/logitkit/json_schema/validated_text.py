@@ -76,7 +76,7 @@ class ValidatedText(GenerateJsonSchema):
         encoding = getattr(self._config, "val_json_bytes", "utf8")
         found: Schema = {"type": "string", _BYTES: encoding}
         lengths = _bytes(encoding, schema.get("min_length", 0), schema.get("max_length"))
-        # What is added later stands beside them.
+        # Constraints that are added later stand beside them.
         return {**found, "allOf": [lengths]} if lengths else found
 
     def url_schema(self, schema: Any) -> Schema:

@@ -16,7 +16,7 @@ from logitkit.json_schema.string_set import StringSet
 from logitkit.json_schema.string_union import united
 from logitkit.limits import Limits
 
-# What it costs to join two branches, whatever their sizes are.
+# The cost of joining two branches, whatever their sizes are.
 PAIR_STEPS = 16
 
 # Branches that are told apart, and what may be done to tell them.

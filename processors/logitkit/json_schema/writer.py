@@ -18,7 +18,7 @@ from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Alternate, Call, Characters, Graph, Node
 
-# What is nested deeper is called, so that no tree is deeper than what builds automata can take.
+# A value that is nested deeper is called, so that no tree is deeper than the builders of automata can take.
 DEEPEST_INLINE = 12
 # A network with more characters has large parts that are used repeatedly written once, and called. One that calls something
 # anyway, as any value whatever is called, has a stack already, so that another call costs it little.
@@ -45,7 +45,7 @@ def network_of(
     Args:
         root: The conjunction.
         reader: Knows its schemas.
-        layout: What is written around members and items.
+        layout: The white space around members and items.
         apart: Whether every object and array is to be called, whatever it is.
         leaves: Whether strings are called, unless they are few.
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
@@ -91,7 +91,7 @@ def network_of(
         uses = trimmed.uses(root)
         writer.forget()
         for key in bottom_up:
-            # What it is inside of is measured later, and counts a call.
+            # The part around it is measured later, and counts a call.
             if uses[key] > 1 and writer.size(key) > large_part:
                 writer.flat |= {key} - called if blocks else set()
                 called.add(key)
@@ -107,7 +107,7 @@ class _Writer:
         self.layout = layout
         self.called = called
         self.leaves = leaves
-        # What is called, but does not recur.
+        # A part that is called, but does not recur.
         self.flat: set[Key] = set()
         self._sizes: dict[Key, int] = {}
         self._value_sizes: dict[Conjunction | Block, int] = {}
@@ -138,7 +138,7 @@ class _Writer:
     def size(self, key: Key) -> int:
         """Return how many characters the tree of a part has, with all that is written in place."""
         if key not in self._sizes:
-            # What is inside has been counted before: it comes first in the order.
+            # Its inside has been counted before: it comes first in the order.
             self._sizes[key] = 0
             self._sizes[key] = sum(
                 self._count(move.text)

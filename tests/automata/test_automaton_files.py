@@ -39,7 +39,7 @@ from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime import AutomatonFiles, automaton_files, shared_by
 from logitkit.runtime.automaton_files import CHECKSUM
 from logitkit.tools import Tools
-from logitkit.tools.formats import FORMATS
+from logitkit.tools.formats import TOOL_FORMATS
 
 TOKENS = [b"a", b"b", b"[", b"]", b"ab", b"[[", b'"', None]
 
@@ -96,7 +96,7 @@ def test_tools_come_back_as_they_were(files: AutomatonFiles, vocabulary: lk.Voca
     for name in ("hermes", "qwen_coder"):
         for _ in range(2):
             compiled_again(bytes_)
-            found.append(Tools(tools, FORMATS[name]).constraint(bytes_).automaton)
+            found.append(Tools(tools, TOOL_FORMATS[name]).constraint(bytes_).automaton)
     shared_by(bytes_).files = None
     assert len([*files.folder.iterdir()]) == 2
     for first, second in (found[:2], found[2:]):

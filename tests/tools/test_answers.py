@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from logitkit import ToolCall, Tools
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.languages import regex
-from logitkit.tools.formats import FORMATS
+from logitkit.tools.formats import TOOL_FORMATS
 from logitkit.tools.turn import CallStarted, TextDelta
 from tests.tools.test_turns import NAMES
 from tests.tools.turns import EOS, TOOLS, ids_of, same, tools_of, vocabulary
@@ -30,7 +30,7 @@ class Note(BaseModel):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("called", ["Bob", "ping", "<tool_call>", "get_weather"])
 def test_an_answer_may_begin_like_a_call(name: str, called: str) -> None:
-    form = FORMATS[name]
+    form = TOOL_FORMATS[name]
     tools = Tools(TOOLS, form, answer=Person)
     text = form.text_begin + json.dumps({"name": called, "age": 5})
     ids = [*ids_of(form.text_begin, form), *json.dumps({"name": called, "age": 5}).encode(), EOS]
@@ -59,14 +59,14 @@ def test_an_answer_that_is_a_pattern_may_begin_like_a_call() -> None:
 @pytest.mark.parametrize("name", ["llama3_json", "json"])
 @pytest.mark.parametrize("answer", [Note.model_json_schema(), True, {"type": "object"}])
 def test_answers_that_could_be_calls_are_refused_by_name(name: str, answer: Any) -> None:
-    form = FORMATS[name]
+    form = TOOL_FORMATS[name]
     with pytest.raises(
         ConfigurationError, match=f"in the format '{name}' a call begins with .*, and so may the answer"
     ):
         Tools(TOOLS, form, answer=answer).constraint(vocabulary(form))
     # A type has only its own members, so it cannot have the arguments of a call.
     assert Tools(TOOLS, form, answer=Note).parse('{"name": "x"}').complete
-    assert tools_of("hermes").constraint(vocabulary(FORMATS["hermes"]))
+    assert tools_of("hermes").constraint(vocabulary(TOOL_FORMATS["hermes"]))
 
 
 BACKREFERENCE = {"type": "object", "properties": {"x": {"type": "string", "pattern": r"(a)\1"}}}
@@ -75,7 +75,7 @@ NOTHING = {"type": "object", "properties": {"x": False}, "required": ["x"]}
 
 @pytest.mark.parametrize("name", ["hermes", "qwen_coder", "mistral"])
 def test_errors_name_the_tool(name: str) -> None:
-    form = FORMATS[name]
+    form = TOOL_FORMATS[name]
     some = [*TOOLS, {"name": "bad", "parameters": BACKREFERENCE}]
     with pytest.raises(UnsupportedSchema, match=r"^'pattern' at tools\['bad'\]#/properties/x: a backreference"):
         Tools(some, form).constraint(vocabulary(form))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from logitkit import Context, ToolCall, Tools, forced_run
-from logitkit.tools.formats import FORMATS
+from logitkit.tools.formats import TOOL_FORMATS
 from tests.tools.test_turns import NAMES
 from tests.tools.turns import EOS, TOOLS, get_weather, ids_of, vocabulary
 
@@ -25,7 +25,7 @@ OPEN: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tags_names_and_keys_are_forced(name: str) -> None:
-    form = FORMATS[name]
+    form = TOOL_FORMATS[name]
     tools = Tools([get_weather], form, choice="required", parallel=False)
     constraint, text = tools.constraint(vocabulary(form)), tools.write([CALL])
     ids = [*ids_of(text, form), EOS]
@@ -47,7 +47,7 @@ def test_tags_names_and_keys_are_forced(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seed", range(3))
 def test_random_turns_are_complete_in_time(name: str, seed: int) -> None:
-    form, chance, limit = FORMATS[name], random.Random(seed), 330
+    form, chance, limit = TOOL_FORMATS[name], random.Random(seed), 330
     answers = [None, {**OPEN, "additionalProperties": False}]
     reasoning = [None, *([20, True] if form.reasoning_end else [])][seed % (3 if form.reasoning_end else 1)]
     tools = Tools(TOOLS, form, reasoning=reasoning, answer=answers[seed % 2])
@@ -66,7 +66,7 @@ def test_random_turns_are_complete_in_time(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("budget", [True, 40])
 def test_a_limit_far_away_changes_nothing(name: str, budget: int) -> None:
-    form, v = FORMATS[name], vocabulary(FORMATS[name])
+    form, v = TOOL_FORMATS[name], vocabulary(TOOL_FORMATS[name])
     reasoning = budget if form.reasoning_end else None
     tools = Tools([{"name": "f", "parameters": OPEN}], form, choice="required", reasoning=reasoning)
     free, closing = tools.constraint(v), tools.constraint(v, closing=10**6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from logitkit import Tools
-from logitkit.tools.formats import FORMATS, detect
+from logitkit.tools.formats import TOOL_FORMATS, detect
 from tests.tools.chat_templates import CALLS, KNOWN, rendered
 from tests.tools.turns import EOS, TOOLS, ids_of, same, vocabulary
 
@@ -23,5 +23,5 @@ def test_the_format_of_mistral_is_that_of_the_templates_of_mistral_common() -> N
 
 
 def test_formats_that_could_not_be_checked_say_so() -> None:
-    assert [form.name for form in FORMATS.values() if not form.verified] == ["json"]
-    assert {form for form, _ in KNOWN.values()} == set(FORMATS) - {"json"}
+    assert [form.name for form in TOOL_FORMATS.values() if not form.verified] == ["json"]
+    assert {form for form, _ in KNOWN.values()} == set(TOOL_FORMATS) - {"json"}

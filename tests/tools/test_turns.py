@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from logitkit import ToolCall, ToolFormat, Tools
 from logitkit.errors import ConfigurationError
-from logitkit.tools.formats import FORMATS
+from logitkit.tools.formats import TOOL_FORMATS
 from logitkit.tools.turn import ArgumentsDelta, CallDone, CallStarted, TextDelta, Turn
 from tests.examples import examples
 from tests.tools.turns import EOS, accepts, ids_of, same, tools_of, vocabulary
 
-NAMES = list(FORMATS)
+NAMES = list(TOOL_FORMATS)
 MARKUP = [
     "</tool_call>",
     "</parameter>",
@@ -70,7 +70,7 @@ def test_all_names_are_known() -> None:
 @settings(max_examples=examples(120), deadline=None)
 @given(calls=CALLS)
 def test_what_is_written_is_accepted_and_read_as_the_same_calls(name: str, calls: list[ToolCall]) -> None:
-    form = FORMATS[name]
+    form = TOOL_FORMATS[name]
     if form.separator is None:
         calls = calls[:1]
     tools = tools_of(name)
@@ -123,7 +123,7 @@ def strings(value: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_with_one_byte_of_the_markup_changed_it_is_not(name: str) -> None:
-    form, required = FORMATS[name], tools_of(name, "required")
+    form, required = TOOL_FORMATS[name], tools_of(name, "required")
     call = ToolCall("get_weather", {"city": "Bonn"})
     text = required.write([call])
     start = text.index('{"city"') if form.arguments == "json" else text.index("Bonn")
@@ -139,7 +139,7 @@ def test_with_one_byte_of_the_markup_changed_it_is_not(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_text_alone_and_text_before_calls(name: str) -> None:
-    form, tools = FORMATS[name], tools_of(name)
+    form, tools = TOOL_FORMATS[name], tools_of(name)
     turn = tools.parse(ids_of(form.text_begin + "Hello < there [", form), vocabulary(form))
     assert (turn.text, turn.calls, turn.problem, turn.outside_at) == ("Hello < there [", (), None, None)
     text = tools.write([ToolCall("ping", {})])
@@ -155,7 +155,7 @@ def test_text_alone_and_text_before_calls(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stream_has_the_events_of_the_turn(name: str) -> None:
-    form, tools = FORMATS[name], tools_of(name)
+    form, tools = TOOL_FORMATS[name], tools_of(name)
     calls = [ToolCall("get_weather", {"city": "Bö\nnn", "days": 2}), ToolCall("ping", {})][
         : 1 if form.separator is None else 2
     ]
@@ -178,7 +178,7 @@ def test_a_stream_has_the_events_of_the_turn(name: str) -> None:
 def test_broken_and_foreign_text_gives_what_was_readable(
     name: str, calls: list[ToolCall], cut: float, junk: str
 ) -> None:
-    form, tools = FORMATS[name], tools_of(name)
+    form, tools = TOOL_FORMATS[name], tools_of(name)
     try:
         text = tools.write(calls[: 1 if form.separator is None else 3])
     except ConfigurationError:
@@ -207,7 +207,7 @@ def test_a_turn_says_where_reading_stopped() -> None:
 
 
 def test_a_turn_says_which_token_leaves_the_language() -> None:
-    form, tools = FORMATS["hermes"], tools_of("hermes")
+    form, tools = TOOL_FORMATS["hermes"], tools_of("hermes")
     text = '<tool_call>\n{"name": "get_weather", "arguments": {"city": 5}}\n</tool_call>'
     turn = tools.parse(ids_of(text, form), vocabulary(form))
     assert turn.outside_at == text.index("5")
@@ -215,7 +215,7 @@ def test_a_turn_says_which_token_leaves_the_language() -> None:
 
 
 def test_a_spelled_special_token_is_text() -> None:
-    form, tools = FORMATS["mistral"], tools_of("mistral")
+    form, tools = TOOL_FORMATS["mistral"], tools_of("mistral")
     spelled = list(b"[TOOL_CALLS]ping[ARGS]{}")
     turn = tools.parse(spelled, vocabulary(form))
     assert (turn.calls, turn.text, turn.outside_at) == ((), "[TOOL_CALLS]ping[ARGS]{}", None)

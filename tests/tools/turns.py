@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Literal
 
 from logitkit import ToolCall, ToolFormat, Tools, Vocabulary
-from logitkit.tools.formats import FORMATS
+from logitkit.tools.formats import TOOL_FORMATS
 
 EOS = 256
 
@@ -56,7 +56,7 @@ def ids_of(text: str, form: ToolFormat) -> list[int]:
 @cache
 def tools_of(name: str, choice: str = "auto", parallel: bool = True) -> Tools:
     """The tools in a format, so that each is compiled once."""
-    return Tools(TOOLS, FORMATS[name], choice=choice, parallel=parallel)
+    return Tools(TOOLS, TOOL_FORMATS[name], choice=choice, parallel=parallel)
 
 
 def same(calls: tuple[ToolCall, ...], expected: list[ToolCall]) -> bool:

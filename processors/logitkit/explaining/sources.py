@@ -22,7 +22,7 @@ from logitkit.languages.described import DescribedByLanguage
 from logitkit.languages.language import Language
 from logitkit.patterns.charset import CharSet
 from logitkit.runtime.constraint import Constraint
-from logitkit.tools.formats import FORMATS
+from logitkit.tools.formats import TOOL_FORMATS
 from logitkit.tools.tools_constraint import ToolsConstraint
 from logitkit.tools.turn_language import arguments_language, marker
 
@@ -116,7 +116,7 @@ def _calls(constraint: Constraint) -> dict[Language, str]:
     """Return the name of each tool, by the part of the language that is its call."""
     if not isinstance(constraint, ToolsConstraint):
         return {}
-    form = FORMATS[constraint.format] if isinstance(constraint.format, str) else constraint.format
+    form = TOOL_FORMATS[constraint.format] if isinstance(constraint.format, str) else constraint.format
     return {
         sequence(marker(form, tool.name + name_end), arguments_language(tool, form)): tool.name
         for tool in constraint.tools

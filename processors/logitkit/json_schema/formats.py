@@ -86,7 +86,7 @@ _OLD_COMPACT = {"hostname": addresses.SHORT_OLD_HOSTNAME}
 _POSSIBLE = {"hostname": addresses.ANY_HOSTNAME, "idn-email": addresses.ANY_IDN_EMAIL}
 _OLD_POSSIBLE = {**_POSSIBLE, "hostname": addresses.OLD_HOSTNAME}
 
-FORMATS = frozenset(_PATTERNS)
+STRING_FORMATS = frozenset(_PATTERNS)
 """The names of the formats of strings that are enforced."""
 
 INTEGERS = {

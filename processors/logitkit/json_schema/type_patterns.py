@@ -161,7 +161,7 @@ _RESERVED = "(?:arpa|example|invalid|local|localhost|onion|test)"
 _MAIL_LABEL = "[a-z0-9](?:-?[a-z0-9]){0,20}"
 _EMAIL = rf"^[A-Za-z0-9](?:[._+-]?[A-Za-z0-9]){{0,30}}@(?:{_MAIL_LABEL}\.){{1,3}}(?!{_RESERVED}$)[a-z]{{2,20}}$"
 
-FORMATS = {
+PYDANTIC_FORMATS = {
     "email": _EMAIL,
     "name-email": _EMAIL,
     "ipvanyaddress": f"^(?:{IPV4}|{IPV6})$",

@@ -185,9 +185,9 @@ def with_patterns(schema: Any) -> Any:
     elif is_url and "maxLength" in found:
         # The validator adds a slash to a URL without a path, and writes an apostrophe in a query as three characters.
         checks.append({"maxLength": max(found.pop("maxLength") - 1, 0), "pattern": "^[^']*$"})
-    elif name in patterns.FORMATS:
-        checks.append({"pattern": patterns.FORMATS[name]})
-    if letters or name in patterns.FORMATS or name in _UNCHECKED:
+    elif name in patterns.PYDANTIC_FORMATS:
+        checks.append({"pattern": patterns.PYDANTIC_FORMATS[name]})
+    if letters or name in patterns.PYDANTIC_FORMATS or name in _UNCHECKED:
         del found["format"]
     checks = [check for check in checks if check]
     if len(checks) == 1 and not found.keys() & checks[0].keys():

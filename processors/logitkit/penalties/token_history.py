@@ -13,7 +13,7 @@ from logitkit.parameters import Boolean, Either, Integer, Null
 from logitkit.protocol.calls import by_tensors, check_tokens
 from logitkit.protocol.context import Context
 from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import TwoPaths
+from logitkit.runtime.host_logits import HostAndDevice
 
 __all__ = ["COUNTED", "NOTHING_COUNTED", "UNBOUNDED", "HistoryProcessor", "TokenHistory"]
 
@@ -167,7 +167,7 @@ def _room(tokens: int) -> int:
     return 1 << (tokens + ROOM - 1).bit_length()
 
 
-class HistoryProcessor(TwoPaths[S]):
+class HistoryProcessor(HostAndDevice[S]):
     """A processor that remembers tokens, with the parameters of `COUNTED`. Its states have the field `history`."""
 
     window: int | None

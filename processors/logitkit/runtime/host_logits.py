@@ -21,7 +21,7 @@ from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Role
 from logitkit.runtime.logit_arrays import BITS, as_array, fill
 
-__all__ = ["HostLogits", "HostRow", "Truncation", "TwoPaths", "filled", "host_rows", "is_empty", "keep_only"]
+__all__ = ["HostAndDevice", "HostLogits", "HostRow", "Truncation", "filled", "host_rows", "is_empty", "keep_only"]
 
 S = TypeVar("S", bound=tuple[Any, ...])
 
@@ -193,7 +193,7 @@ def host_rows(logits: Tensor, active: Sequence[bool]) -> Iterator[tuple[int, Hos
             yield row, HostRow(line, never, scores, float(top))
 
 
-class TwoPaths(Described, Generic[S]):
+class HostAndDevice(Described, Generic[S]):
     """A processor with two implementations that return the same logits. Tokens do not change its state, unless it says how.
 
     Subclasses define `_by_rows`, which reads values on the CPU, and `_by_tensors`, which uses tensors only, for accelerators and
@@ -221,7 +221,7 @@ class TwoPaths(Described, Generic[S]):
         raise NotImplementedError
 
 
-class Truncation(TwoPaths[S]):
+class Truncation(HostAndDevice[S]):
     """A processor that keeps the best tokens of each row and sets all others to -inf.
 
     The first field of its states is a parameter, [B]. Subclasses define `_active` and `_kept` instead of `_by_rows`.

@@ -14,7 +14,7 @@ from logitkit.parameters import Number
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
-from logitkit.runtime.host_logits import TwoPaths
+from logitkit.runtime.host_logits import HostAndDevice
 
 __all__ = ["Temperature", "TemperatureState"]
 
@@ -36,7 +36,7 @@ class TemperatureState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Temperature(TwoPaths[TemperatureState]):
+class Temperature(HostAndDevice[TemperatureState]):
     """Divide all logits by a temperature; with 0, keep only the highest one (the first, if several tie).
 
     Finite logits stay finite. If the highest logit of a row would overflow its dtype, the row is shifted so that it is 0, which

@@ -15,7 +15,7 @@ from logitkit.protocol.calls import check_tokens, count_tokens
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
-from logitkit.runtime.host_logits import HostRow, TwoPaths, host_rows
+from logitkit.runtime.host_logits import HostAndDevice, HostRow, host_rows
 from logitkit.sampling.counter_random import uniform_rows, uniform_tensors
 from logitkit.sampling.scores import remove, scores_of
 
@@ -47,7 +47,7 @@ class XtcState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Xtc(TwoPaths[XtcState]):
+class Xtc(HostAndDevice[XtcState]):
     """With a given probability, set all likely tokens except the least likely of them to -inf.
 
     If several tie for the least likely, the one with the highest id stays. No token is exempt: a line break or EOS may be removed

@@ -13,7 +13,7 @@ from logitkit.parameters import TokenIds
 from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import HostLogits, TwoPaths
+from logitkit.runtime.host_logits import HostAndDevice, HostLogits
 from logitkit.runtime.tensor_logits import Places
 from logitkit.tokens.id_lists import id_tensor, listed_rows
 
@@ -31,7 +31,7 @@ class AllowState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AllowTokens(TwoPaths[AllowState]):
+class AllowTokens(HostAndDevice[AllowState]):
     """Set the logits of all tokens except some to -inf.
 
     If all allowed tokens of a row are at -inf already, no token is left, unless a `chain` ends the row.

@@ -12,7 +12,7 @@ from logitkit.parameters import TokenIds
 from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import TwoPaths
+from logitkit.runtime.host_logits import HostAndDevice
 from logitkit.runtime.tensor_logits import ban_tensors
 from logitkit.tokens.id_lists import ban_rows, id_tensor
 
@@ -30,7 +30,7 @@ class BanState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BanTokens(TwoPaths[BanState]):
+class BanTokens(HostAndDevice[BanState]):
     """Set the logits of some tokens to -inf.
 
     Args:

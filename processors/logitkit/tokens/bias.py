@@ -18,7 +18,7 @@ from logitkit.parameters.token_ids import checked_id
 from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import HostLogits, TwoPaths, filled
+from logitkit.runtime.host_logits import HostAndDevice, HostLogits, filled
 from logitkit.runtime.tensor_logits import Places, finite_tensors
 from logitkit.tokens.id_lists import id_tensor
 
@@ -47,7 +47,7 @@ class BiasState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LogitBias(TwoPaths[BiasState]):
+class LogitBias(HostAndDevice[BiasState]):
     """Add a constant to the logits of some tokens, in 32 bits; finite logits stay finite.
 
     Args:

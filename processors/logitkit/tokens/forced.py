@@ -19,7 +19,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import HostLogits, TwoPaths
+from logitkit.runtime.host_logits import HostAndDevice, HostLogits
 from logitkit.tokens.id_lists import id_tensor, is_any
 
 __all__ = ["ForcedState", "ForcedTokens"]
@@ -44,7 +44,7 @@ class ForcedState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ForcedTokens(TwoPaths[ForcedState]):
+class ForcedTokens(HostAndDevice[ForcedState]):
     """Force the first tokens of the output; after them, every token is allowed.
 
     Only the position counts. An EOS among the ids does not end the row, not even for other constraints of a `chain`. A row whose

@@ -17,7 +17,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import HostLogits, TwoPaths
+from logitkit.runtime.host_logits import HostAndDevice, HostLogits
 from logitkit.runtime.tensor_logits import Places
 from logitkit.tokens.id_lists import id_tensor, listed_rows
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -45,7 +45,7 @@ class ForcedEosState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ForcedEos(TwoPaths[ForcedEosState]):
+class ForcedEos(HostAndDevice[ForcedEosState]):
     """Force EOS as the last token before the token limit, and after EOS allow only EOS.
 
     The limit is `max_new_tokens`. If that is None, it is `Context.max_length` (or `Context.max_lengths`) without the prompt. If

@@ -15,7 +15,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import TwoPaths
+from logitkit.runtime.host_logits import HostAndDevice
 from logitkit.runtime.tensor_logits import ban_tensors
 from logitkit.tokens.id_lists import ban_rows, id_tensor
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -36,7 +36,7 @@ class MinNewState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MinNewTokens(TwoPaths[MinNewState]):
+class MinNewTokens(HostAndDevice[MinNewState]):
     """Keep EOS at -inf until a row has a number of output tokens, or until a `chain` ends it earlier.
 
     If a constraint is complete and allows nothing but EOS, no token is left in the row; in a `chain`, the row then ends.

@@ -17,7 +17,7 @@ from logitkit.limits import Limits, check_limits
 from logitkit.parameters import Boolean, Either, Form, Integer, ListOf, Null, SchemaForm, Text
 from logitkit.parameters.place import Place
 from logitkit.protocol.kind import Kind
-from logitkit.tools.formats import FORMATS, ToolFormat
+from logitkit.tools.formats import TOOL_FORMATS, ToolFormat
 from logitkit.tools.tool_set import ToolSet
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -44,9 +44,9 @@ class ToolForm(Form):
 class FormatForm(Form):
     """A format by name, or its data."""
 
-    allowed = f"{', '.join(map(repr, FORMATS))}, or an object with the data of a ToolFormat"
+    allowed = f"{', '.join(map(repr, TOOL_FORMATS))}, or an object with the data of a ToolFormat"
     types = (str, Mapping)
-    described: ClassVar[dict[str, Any]] = {"anyOf": [{"enum": list(FORMATS)}, {"type": "object"}]}
+    described: ClassVar[dict[str, Any]] = {"anyOf": [{"enum": list(TOOL_FORMATS)}, {"type": "object"}]}
 
     def fits(self, value: object) -> bool:
         """Whether a value is a name, an object, or a format."""
@@ -74,7 +74,7 @@ class FormatForm(Form):
         """Return the name, or the data without defaults."""
         if not isinstance(value, ToolFormat):
             return value
-        if FORMATS.get(value.name) == value:
+        if TOOL_FORMATS.get(value.name) == value:
             return value.name
         plain = ToolFormat(name=value.name, call_begin="x", name_end="x", call_end="x")
         always = ("name", "call_begin", "name_end", "call_end")
@@ -180,7 +180,7 @@ class ToolsConstraint(DescribedByLanguage):
         )
         object.__setattr__(self, "tools", chosen.tools)
         object.__setattr__(self, "choice", chosen.choice)
-        if FORMATS.get(chosen.form.name) == chosen.form:
+        if TOOL_FORMATS.get(chosen.form.name) == chosen.form:
             object.__setattr__(self, "format", chosen.form.name)
         if self.answer is not None and not isinstance(self.answer, Language):
             object.__setattr__(self, "answer", load(self.answer))

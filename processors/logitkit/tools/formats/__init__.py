@@ -11,9 +11,9 @@ harmony         gpt-oss
 plain_json      models without a format of their own
 """
 
-from logitkit.tools.formats.detection import FORMATS as FORMATS
+from logitkit.tools.formats.detection import TOOL_FORMATS as TOOL_FORMATS
 from logitkit.tools.formats.detection import detect as detect
 from logitkit.tools.formats.detection import format_of as format_of
 from logitkit.tools.formats.tool_format import ToolFormat as ToolFormat
 
-__all__ = ["FORMATS", "ToolFormat", "detect", "format_of"]
+__all__ = ["TOOL_FORMATS", "ToolFormat", "detect", "format_of"]

@@ -15,10 +15,10 @@ from logitkit.tools.formats.plain_json import PLAIN_JSON
 from logitkit.tools.formats.qwen_coder import QWEN_CODER
 from logitkit.tools.formats.tool_format import ToolFormat
 
-__all__ = ["FORMATS", "detect", "format_of"]
+__all__ = ["TOOL_FORMATS", "detect", "format_of"]
 
 # In the order in which they are looked for: what Qwen-Coder writes contains the markers of Hermes.
-FORMATS: Mapping[str, ToolFormat] = MappingProxyType(
+TOOL_FORMATS: Mapping[str, ToolFormat] = MappingProxyType(
     {known.name: known for known in (QWEN_CODER, DEEPSEEK_V31, HARMONY, MISTRAL, HERMES, LLAMA3_JSON, PLAIN_JSON)}
 )
 
@@ -40,7 +40,7 @@ def detect(chat_template: str) -> ToolFormat:
         raise ConfigurationError(
             f"chat_template is of type {type(chat_template).__name__}; allowed is the text of a template"
         )
-    for known in FORMATS.values():
+    for known in TOOL_FORMATS.values():
         if not known.detected_by or any(text in chat_template for text in known.not_detected_by):
             continue
         if all(text in chat_template for text in known.detected_by):
@@ -63,11 +63,11 @@ def format_of(given: object, chat_template: str | None = None) -> ToolFormat:
         if chat_template is None:
             raise ConfigurationError("format is 'auto', which needs chat_template, the text of tokenizer.chat_template")
         return detect(chat_template)
-    found = FORMATS.get(given) if isinstance(given, str) else None
+    found = TOOL_FORMATS.get(given) if isinstance(given, str) else None
     if found is None:
         raise ConfigurationError(f"format is {given!r}; allowed are 'auto', {_known()}, and ToolFormat(...)")
     return found
 
 
 def _known() -> str:
-    return ", ".join(map(repr, FORMATS))
+    return ", ".join(map(repr, TOOL_FORMATS))

@@ -60,27 +60,14 @@ def any_order_plan(
     Raises:
         UnsupportedSchema: There are too many listed names, or a bound cannot be kept exactly.
     """
-    if len(members) > MOST_NAMES:
-        raise UnsupportedSchema(
-            f"with any_order, an object has {len(members)} listed names, of which each set would need a state of its own; "
-            f"allowed are {MOST_NAMES}. Leave out any_order, which then is the order of the schema"
-        )
-    for place, bound in enumerate(counts):
-        listed = sum(member.required and member.counted[place] for member in members)
-        if bound.minimum - listed > 1 and any(member.counted[place] for member in others):
-            raise too_few_listed(bound, bound.minimum - listed)
+    _check_listed(counts, members, others)
     required = sum(1 << index for index, member in enumerate(members) if member.required)
     plan = Plan()
     start = plan.state("start")
     plan.end = plan.state("end")
     first = _State(False, 0, (0,) * len(counts), (Fails.NONE,) * len(failing))
 
-    def may_end(state: _State) -> bool:
-        enough = all(count >= bound.minimum for count, bound in zip(state.counts, counts, strict=True))
-        kept = all(state.written >> needed & 1 for name, needed in needs if state.written >> name & 1)
-        return enough and kept and state.written & required == required and all(state.fails)
-
-    if may_end(first):
+    if _may_end(first, counts, needs, required):
         plan.move(start, literal("}"), None, plan.end)
     if members or others:
         plan.move(start, layout.opened, None, plan.reach(first))
@@ -89,7 +76,7 @@ def any_order_plan(
         source = plan.state(state)
         left = [index for index in range(len(members)) if not state.written >> index & 1]
         if state.behind:
-            if may_end(state):
+            if _may_end(state, counts, needs, required):
                 plan.move(source, layout.closing["}"], None, plan.end)
             if left or others:
                 plan.move(source, layout.comma, None, plan.reach(state._replace(behind=False)))
@@ -102,3 +89,22 @@ def any_order_plan(
             for value, fails in values_after(member, state.fails, failing):
                 plan.move(source, member.text, value, plan.reach(_State(True, written, grown, fails)), member.names)
     return plan
+
+
+def _may_end(state: _State, counts: tuple[Count, ...], needs: list[tuple[int, int]], required: int) -> bool:
+    """Whether an object is complete; `required` has the bits of the members that it must have."""
+    enough = all(count >= bound.minimum for count, bound in zip(state.counts, counts, strict=True))
+    kept = all(state.written >> needed & 1 for name, needed in needs if state.written >> name & 1)
+    return enough and kept and state.written & required == required and all(state.fails)
+
+
+def _check_listed(counts: tuple[Count, ...], members: list[Member], others: list[Member]) -> None:
+    if len(members) > MOST_NAMES:
+        raise UnsupportedSchema(
+            f"with any_order, an object has {len(members)} listed names, of which each set would need a state of its own; "
+            f"allowed are {MOST_NAMES}. Leave out any_order, which then is the order of the schema"
+        )
+    for place, bound in enumerate(counts):
+        listed = sum(member.required and member.counted[place] for member in members)
+        if bound.minimum - listed > 1 and any(member.counted[place] for member in others):
+            raise too_few_listed(bound, bound.minimum - listed)

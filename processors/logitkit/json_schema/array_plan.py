@@ -174,6 +174,12 @@ class _Writer:
             if value != NOTHING:
                 yield (Empty(), value), (), used
             return
+        for value, grown in self._counted_items(index, counts):
+            if value != NOTHING:
+                yield (Empty(), value), grown, used
+
+    def _counted_items(self, index: int, counts: tuple[int, ...]) -> list[tuple[Conjunction, tuple[int, ...]]]:
+        """Return the conjunctions that the item of an index may satisfy, with the counts after it."""
         found: list[tuple[Conjunction, tuple[int, ...]]] = [(self.arrays.at(index), ())]
         for i, (some, count) in enumerate(zip(self.arrays.contains, counts, strict=True)):
             # They may double with each.
@@ -187,9 +193,7 @@ class _Writer:
             else:
                 same = [(both(v, wrong), (*grown, count)) for v, grown in found for wrong in negations(some.value)]
                 found = [*(one_more if some.maximum is None or count < some.maximum else ()), *same]
-        for value, grown in found:
-            if value != NOTHING:
-                yield (Empty(), value), grown, used
+        return found
 
     def _calls_block(self, source: int, index: int, counts: tuple[int, ...]) -> bool:
         """Add the moves of the next items as a block, if that is possible, and return whether it is."""

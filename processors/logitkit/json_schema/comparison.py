@@ -42,54 +42,69 @@ def compared_with(bound: Decimal, orders: frozenset[int], limits: Limits) -> Tex
         >>> small.contains("-0.51"), small.contains("-0.50"), small.contains("3")
         (True, False, False)
     """
-    before, behind = digits_of(bound, limits)
+    found = _Comparison(bound, orders, limits)
+    return explored(Place("start"), found.moves, found.accepts, limits)
 
-    def moves(place: Place) -> Iterator[tuple[str, Place]]:
+
+class _Comparison:
+    """Compares the digits of a number with those of a bound, one by one."""
+
+    def __init__(self, bound: Decimal, orders: frozenset[int], limits: Limits) -> None:
+        self._bound, self._orders = bound, orders
+        self._before, self._after = digits_of(bound, limits)
+
+    def moves(self, place: Place) -> Iterator[tuple[str, Place]]:
+        """Yield characters that may come next, with the place after them."""
         part, sign, digits, order, longer = place
         if part == "start":
             yield "-", Place("minus", -1)
         if part in ("start", "minus"):
-            yield "0", Place("zero", sign, 1, 0 if before == "0" else -1)
-            yield from compared(DIGITS[1:], before[0], Place("before", sign, 1))
-        elif part == "before" and (longer or digits == len(before)):
-            yield DIGITS, Place("before", sign, 0, 1, longer=True)
+            yield "0", Place("zero", sign, 1, 0 if self._before == "0" else -1)
+            yield from _compared(DIGITS[1:], self._before[0], Place("before", sign, 1))
         elif part == "before":
-            yield from compared(DIGITS, before[digits], Place("before", sign, digits + 1, order))
+            yield from self._digits_before(place)
         elif part in ("point", "behind"):
-            following = behind[digits] if digits < len(behind) else "0"
-            counted = min(digits + 1, len(behind))
-            yield from compared(DIGITS, following, Place("behind", sign, counted, order))
+            following = self._after[digits] if digits < len(self._after) else "0"
+            counted = min(digits + 1, len(self._after))
+            yield from _compared(DIGITS, following, Place("behind", sign, counted, order))
         if part in ("zero", "before"):
-            shorter = part == "before" and digits < len(before) and not longer
+            shorter = part == "before" and digits < len(self._before) and not longer
             yield ".", Place("point", sign, 0, -1 if shorter else order)
 
-    def compared(read: str, with_: str, then: Place) -> Iterator[tuple[str, Place]]:
-        """Compare the next digits with that of the bound, unless the order is known."""
-        if then.order:
-            # How many digits there were matters only before the point.
-            yield read, then._replace(digits=0) if then.part == "behind" else then
-            return
-        for order, group in (
-            (-1, [c for c in read if c < with_]),
-            (0, [c for c in read if c == with_]),
-            (1, [c for c in read if c > with_]),
-        ):
-            if group:
-                counted = 0 if order and then.part == "behind" else then.digits
-                yield "".join(group), then._replace(order=order, digits=counted)
+    def _digits_before(self, place: Place) -> Iterator[tuple[str, Place]]:
+        _, sign, digits, order, longer = place
+        if longer or digits == len(self._before):
+            yield DIGITS, Place("before", sign, 0, 1, longer=True)
+        else:
+            yield from _compared(DIGITS, self._before[digits], Place("before", sign, digits + 1, order))
 
-    def accepts(place: Place) -> bool:
+    def accepts(self, place: Place) -> bool:
+        """Whether a number may end here."""
         part, sign, digits, order, longer = place
         if part not in ("zero", "before", "behind"):
             return False
-        if part == "before" and not longer and digits < len(before):
+        if part == "before" and not longer and digits < len(self._before):
             order = -1
         # Digits of the bound are left, and the last of them is not zero.
-        unread = len(behind) if part != "behind" else len(behind) - digits
+        unread = len(self._after) if part != "behind" else len(self._after) - digits
         if order == 0 and unread:
             order = -1
-        if bound < 0:
-            return (1 if sign > 0 else -order) in orders
-        return (order if sign > 0 else -1 if bound > 0 else -order) in orders
+        if self._bound < 0:
+            return (1 if sign > 0 else -order) in self._orders
+        return (order if sign > 0 else -1 if self._bound > 0 else -order) in self._orders
 
-    return explored(Place("start"), moves, accepts, limits)
+
+def _compared(read: str, with_: str, then: Place) -> Iterator[tuple[str, Place]]:
+    """Compare the next digits with that of the bound, unless the order is known."""
+    if then.order:
+        # How many digits there were matters only before the point.
+        yield read, then._replace(digits=0) if then.part == "behind" else then
+        return
+    for order, group in (
+        (-1, [c for c in read if c < with_]),
+        (0, [c for c in read if c == with_]),
+        (1, [c for c in read if c > with_]),
+    ):
+        if group:
+            counted = 0 if order and then.part == "behind" else then.digits
+            yield "".join(group), then._replace(order=order, digits=counted)

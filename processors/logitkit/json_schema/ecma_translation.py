@@ -20,7 +20,8 @@ WORD = CharSet.of([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 SPACE = CharSet.from_string("\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff") | CharSet(((0x2000, 0x200A),))
 CLASSES = {"d": DIGITS, "w": WORD, "s": SPACE} | {"D": ~DIGITS, "W": ~WORD, "S": ~SPACE}
 LINE_ENDS = CharSet.from_string("\n\r\u2028\u2029")
-CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
+# The letters of escapes that are one character. `b` is one in a class only, and elsewhere no member is read.
+SHORT = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "b": 8, "0": 0}
 
 _COUNT = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
 _OPENING = re.compile(r"\((?:\?(?::|=|!|<=|<!|<[A-Za-z_$][\w$]*>))?")
@@ -188,13 +189,8 @@ class Translation:
         found: str | CharSet
         if letter in CLASSES:
             found = CLASSES[letter]
-        elif letter in CONTROLS:
-            found = CharSet.single(CONTROLS[letter])
-        elif letter == "b":
-            # Only a class asks for it here.
-            found = CharSet.single(8)
-        elif letter == "0" and not self.pattern[after : after + 1].isdigit():
-            found = CharSet.single(0)
+        elif letter in SHORT and not (letter == "0" and self.pattern[after : after + 1].isdigit()):
+            found = CharSet.single(SHORT[letter])
         elif pair := self.pair(begin):
             found, after = pair
         elif letter == "c" and re.match("[A-Za-z]", self.pattern[after : after + 1]):

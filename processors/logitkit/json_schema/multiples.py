@@ -96,17 +96,21 @@ class _Division:
             remainder = self.remainder[before]
             for digit in range(10):
                 yield DIGITS[digit], ("before", self.state((remainder * 10 + digit) % self.modulus), 0, 0)
-        elif part in ("point", "behind") and left:
-            for digit in range(10):
-                rest = (wanted - digit * 10 ** (left - 1)) % self.modulus
-                if rest < 10 ** (left - 1):
-                    yield DIGITS[digit], ("behind", (), left - 1, rest)
         elif part in ("point", "behind"):
-            yield "0", ("behind", (), 0, 0)
+            yield from self._digits_after(left, wanted)
         if part in ("zero", "before"):
             wanted = self.wanted(before)
             if wanted < 10**self.places:
                 yield ".", ("point", (), self.places, wanted)
+
+    def _digits_after(self, left: int, wanted: int) -> Iterator[tuple[str, Place]]:
+        if not left:
+            yield "0", ("behind", (), 0, 0)
+            return
+        for digit in range(10):
+            rest = (wanted - digit * 10 ** (left - 1)) % self.modulus
+            if rest < 10 ** (left - 1):
+                yield DIGITS[digit], ("behind", (), left - 1, rest)
 
     def wanted(self, before: Before) -> int:
         """Return what the digits after the point must add."""

@@ -54,6 +54,13 @@ def _written(node: Node, pattern: str) -> str:
             return f"{_grouped(inner, pattern)}{{{minimum},{'' if maximum is None else maximum}}}"
         case Look(inner, behind, negative):
             return f"(?{'<' if behind else ''}{'!' if negative else '='}{_written(inner, pattern)})"
+        case Anchor():
+            return _anchor(node, pattern)
+    raise PydanticUserError(f"the pattern {pattern!r} has an atomic group or a possessive quantifier", code=None)
+
+
+def _anchor(anchor: Anchor, pattern: str) -> str:
+    match anchor:
         case Anchor("text_start"):
             return "^"
         case Anchor("text_end"):
@@ -63,9 +70,8 @@ def _written(node: Node, pattern: str) -> str:
                 Concat((Characters(CharSet.single(10)), Anchor("text_end", position))), False, False, position
             )
             return _grouped(Alternate((Anchor("text_end", position), line_end)), pattern)
-        case Anchor():
-            return _grouped(without_anchors(node), pattern)
-    raise PydanticUserError(f"the pattern {pattern!r} has an atomic group or a possessive quantifier", code=None)
+        case _:
+            return _grouped(without_anchors(anchor), pattern)
 
 
 def _grouped(node: Node, pattern: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
@@ -152,23 +153,33 @@ class References:
                 if pointer == "#":
                     # A reference that is relative to no identifier is relative to the root's.
                     self.resources[""] = place
-            identity = value.get(self.dialect.identifier)
-            if isinstance(identity, str) and "#" in identity and not (self.dialect.ref_alone and "$ref" in value):
-                # The spelling of anchors before there was a keyword for them.
-                self.anchors.setdefault((base, urldefrag(identity)[1]), place)
-            for keyword in ("$anchor", "$dynamicAnchor"):
-                if isinstance(value.get(keyword), str):
-                    self.anchors.setdefault((base, value[keyword]), place)
-            if isinstance(value.get("$dynamicAnchor"), str):
-                self.dynamic.setdefault(value["$dynamicAnchor"], []).append(place)
-            for keyword, inside in value.items():
-                at = below(pointer, keyword)
-                if keyword in OF_NAMES and isinstance(inside, dict):
-                    todo.extend(Place(v, below(at, name), base) for name, v in inside.items())
-                elif keyword in OF_LIST and isinstance(inside, list):
-                    todo.extend(Place(v, below(at, i), base) for i, v in enumerate(inside))
-                elif keyword in OF_ONE:
-                    todo.append(Place(inside, at, base))
+            self._note_anchors(place)
+            todo.extend(_inside(place))
+
+    def _note_anchors(self, place: Place) -> None:
+        """Note the names that a schema gives itself."""
+        value, base = place.value, place.base
+        identity = value.get(self.dialect.identifier)
+        if isinstance(identity, str) and "#" in identity and not (self.dialect.ref_alone and "$ref" in value):
+            # The spelling of anchors before there was a keyword for them.
+            self.anchors.setdefault((base, urldefrag(identity)[1]), place)
+        for keyword in ("$anchor", "$dynamicAnchor"):
+            if isinstance(value.get(keyword), str):
+                self.anchors.setdefault((base, value[keyword]), place)
+        if isinstance(value.get("$dynamicAnchor"), str):
+            self.dynamic.setdefault(value["$dynamicAnchor"], []).append(place)
+
+
+def _inside(place: Place) -> Iterator[Place]:
+    """Yield the schemas in the keywords of a schema, relative to its own identifier."""
+    for keyword, inside in place.value.items():
+        at = below(place.pointer, keyword)
+        if keyword in OF_NAMES and isinstance(inside, dict):
+            yield from (Place(v, below(at, name), place.base) for name, v in inside.items())
+        elif keyword in OF_LIST and isinstance(inside, list):
+            yield from (Place(v, below(at, i), place.base) for i, v in enumerate(inside))
+        elif keyword in OF_ONE:
+            yield Place(inside, at, place.base)
 
 
 def _joined(base: str, reference: str) -> str:

@@ -173,13 +173,9 @@ def with_patterns(schema: Any) -> Any:
     found |= lengths
     checks: list[Schema] = []
     letters = {"base64": "+/", "base64url": "-_"}.get(name or "")
-    if letters and encoding not in (None, "utf8"):
-        reason = f"Base64Bytes in a model with val_json_bytes={encoding!r}, which encodes the text once more"
-        raise refused(reason)
     if letters:
         found = {keyword: value for keyword, value in found.items() if keyword not in own or value != own[keyword]}
-        checks += [own] if own else []
-        checks.append({"pattern": patterns.base64(letters, ascii_only=encoding is None, lengths=_lengths_of(found))})
+        checks += [own, _base64(letters, encoding, _lengths_of(found))]
     elif encoding:
         checks.append(_bytes(encoding, *_lengths_of(found)))
     elif is_url and "maxLength" in found:
@@ -193,6 +189,13 @@ def with_patterns(schema: Any) -> Any:
     if len(checks) == 1 and not found.keys() & checks[0].keys():
         return {**found, **checks[0]}
     return {**found, "allOf": [*found.get("allOf", ()), *checks]} if checks else found
+
+
+def _base64(letters: str, encoding: str | None, lengths: tuple[int, int | None]) -> Schema:
+    """Return the schema of texts that Base64Bytes and its relatives read, in a model with an encoding of bytes, or None."""
+    if encoding not in (None, "utf8"):
+        raise refused(f"Base64Bytes in a model with val_json_bytes={encoding!r}, which encodes the text once more")
+    return {"pattern": patterns.base64(letters, ascii_only=encoding is None, lengths=lengths)}
 
 
 def _lengths_of(found: Schema) -> tuple[int, int | None]:

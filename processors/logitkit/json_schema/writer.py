@@ -64,24 +64,21 @@ def network_of(
     inside: list[list[Key]] = [trimmed.keys_of([root]), *[trimmed.keys_of(parts[key].inside) for key in keys]]
     order = components([{number[key]: 1 for key in row} for row in inside])
     called: set[Key] = {*trimmed.keys_of([root])} if called_root else set()
-    height: dict[Key, int] = {}
     bottom_up: list[Key] = []
+    recurring: set[Key] = set()
     for component in order:
-        for state in component:
-            if state == 0:
-                continue
-            key = keys[state - 1]
-            bottom_up.append(key)
-            recurs = len(component) > 1 or key in inside[state]
-            if key.opening == "," and recurs:
-                # A row has room for a limited number of frames of blocks, so what recurs must have none.
-                without = replace(layout, blocks=False)
-                return network_of(root, reader, without, apart, leaves, longest, called_root, calls_early)
-            if apart or recurs or key.opening == ",":
-                called.add(key)
-            height[key] = 1 + max((height.get(k, 0) for k in inside[state] if k not in called), default=0)
-            if height[key] > DEEPEST_INLINE:
-                called.add(key)
+        of_component = [state for state in component if state]
+        bottom_up += [keys[state - 1] for state in of_component]
+        recurring |= {keys[s - 1] for s in of_component if len(component) > 1 or keys[s - 1] in inside[s]}
+    if any(key.opening == "," for key in recurring):
+        # A row has room for a limited number of frames of blocks, so values that recur must have none.
+        without = replace(layout, blocks=False)
+        return network_of(root, reader, without, apart, leaves, longest, called_root, calls_early)
+    called |= {key for key in bottom_up if apart or key in recurring or key.opening == ","}
+    height: dict[Key, int] = {}
+    for key in bottom_up:
+        height[key] = 1 + max((height.get(k, 0) for k in inside[number[key]] if k not in called), default=0)
+        called |= {key} if height[key] > DEEPEST_INLINE else set()
     blocks = {key for key in called if key.opening == ","}
     writer = _Writer(trimmed, called, layout, leaves, longest)
     large, large_part = (LARGE_NESTED, LARGE_NESTED_PART) if called and calls_early else (LARGE, LARGE_PART)

@@ -11,16 +11,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.checkouts import HERE, answer_of
 from benchmarks.suite import SUITE
 
-HERE = Path(__file__).resolve().parent.parent
 # The 97.5% quantile of Student's t by degrees of freedom.
 QUANTILES = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26, 14: 2.14, 19: 2.09}
 SLOWER = 1.05
@@ -28,13 +26,7 @@ SLOWER = 1.05
 
 def timed(checkout: Path, patterns: Path) -> dict[str, float]:
     """Return the seconds of all cases in a checkout."""
-    paths = [str(checkout / root) for root in ("processors", "adapters", ".")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-P", str(HERE / "benchmarks" / "compared_cases.py"), str(patterns)]
-    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{checkout}: {done.stderr[-2000:]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, float] = answer_of(checkout, "compared_cases.py", str(patterns))
     return found
 
 

@@ -13,29 +13,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent.parent
+from benchmarks.checkouts import HERE, answer_of
 
 
 def asked(checkout: Path, task: dict[str, Any]) -> dict[str, Any]:
     """Return the answers of a checkout; see `table_cases`."""
-    paths = [str(checkout.resolve() / root) for root in ("processors", "adapters", ".")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "task.json"
         file.write_text(json.dumps(task), "utf-8")
-        command = [sys.executable, "-P", str(HERE / "benchmarks" / "table_cases.py"), str(file)]
-        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{checkout}: {done.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        found: dict[str, Any] = answer_of(checkout, "table_cases.py", str(file))
     return found
 
 

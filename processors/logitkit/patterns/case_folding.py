@@ -7,6 +7,7 @@ the first of the result of `str.lower` or `str.upper`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -16,6 +17,9 @@ import numpy.typing as npt
 
 from logitkit.patterns.charset import MAX_CODE_POINT, CharSet
 from logitkit.patterns.unicode_classes import ASSIGNED_PLANES, code_points
+
+# Whether this `re` lowercases characters beyond the Basic Multilingual Plane in classes, as from Python 3.14 on.
+LOWERCASES_ALL = re.fullmatch("[\U00010400a]", "\U00010400", re.IGNORECASE) is not None
 
 _BMP_LAST = 0xFFFF
 _BLOCK = 256
@@ -74,8 +78,9 @@ def fold_class(characters: Iterable[int], ranges: Iterable[tuple[int, int]], asc
     """Return the set that characters and ranges inside brackets match under `(?i)`.
 
     Beyond the Basic Multilingual Plane, `re` follows other rules, which are reproduced here, because every text must also match
-    in `re`. A range matches a character if it contains the character's lowercase or the Unicode uppercase of that, even under
-    `(?a)`. Single characters are not lowercased, so uppercase ones match nothing.
+    in `re`. A range matches a character if it contains the character's lowercase or the Unicode uppercase of that. Single
+    characters match all that have the same lowercase. Before Python 3.14, such ranges ignored `(?a)`, and single characters were
+    not lowercased, so uppercase ones matched nothing.
     """
     table = case_table(ascii_only)
     low = [(first, min(last, _BMP_LAST)) for first, last in ranges if first <= _BMP_LAST]
@@ -84,10 +89,11 @@ def fold_class(characters: Iterable[int], ranges: Iterable[tuple[int, int]], asc
     for character in characters:
         if character <= _BMP_LAST:
             low.append((character, character))
-        elif character not in table.lower:
-            matching = table.equivalents.get(character, (character,))
-            found.extend((c, c) for c in matching if table.lower.get(c, c) == character)
-    for first, last in high.ranges:
+        elif LOWERCASES_ALL or character not in table.lower:
+            lowercase = table.lower.get(character, character)
+            matching = table.equivalents.get(lowercase, (lowercase,))
+            found.extend((c, c) for c in matching if table.lower.get(c, c) == lowercase)
+    for first, last in [] if ascii_only and LOWERCASES_ALL else high.ranges:
         code_point, lower, upper = _cases(ascii_only)
         inside = ((lower >= first) & (lower <= last)) | ((upper >= first) & (upper <= last))
         outside = inside & ((code_point < first) | (code_point > last))

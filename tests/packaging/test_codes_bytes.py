@@ -1,0 +1,63 @@
+"""In automata over bytes and characters, one module alone makes and reads the numbers that stand for a choice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "processors" / "logitkit"
+ME = Path(__file__)
+
+
+class Code(NamedTuple):
+    """Numbers that stand for a choice.
+
+    Args:
+        owner: The module that makes and reads them.
+        by_hand: Lines that make or read them elsewhere, as a regular expression.
+        planted: Such lines.
+    """
+
+    owner: str
+    by_hand: str
+    planted: tuple[str, ...]
+
+
+STATES = r"(\w+\.)*states\b"
+CODES = {
+    "what a byte does in an automaton that nests": Code(
+        "compiler/bytes/nested_step.py",
+        rf"\.step\b[^=<>]* (<|>=) {STATES}|\bstates \+ (\w+\.)*calls\b|~\(?2 \*",
+        (
+            "flat = np.where(dfa.step < dfa.states, dfa.step, DEAD)",
+            "first_end = dfa.states + dfa.calls",
+        ),
+    ),
+}
+
+
+def lines(owner: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of all other modules and tests, each with its place."""
+    for path in [*CORE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
+        if path not in (CORE / owner, ME):
+            for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
+                yield f"{path.relative_to(ROOT)}:{number}", line
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_only_its_module_makes_and_reads_a_code(name: str) -> None:
+    code = CODES[name]
+    found = [f"{place}: {line.strip()}" for place, line in lines(code.owner) if re.search(code.by_hand, line)]
+    assert not found, f"use the class in {code.owner}:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_what_is_planted_is_found(name: str) -> None:
+    code = CODES[name]
+    assert [line for line in code.planted if not re.search(code.by_hand, line)] == []
+    assert (CORE / code.owner).exists()

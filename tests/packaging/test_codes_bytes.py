@@ -54,6 +54,17 @@ CODES = {
         ),
         ("processors/logitkit/compiler/bytes", "processors/logitkit/compiler/grammars", "tests/grammars"),
     ),
+    "what a symbol stands for": Code(
+        "compiler/characters/symbols.py",
+        r"\b(CALLS|MARKS|WORDS|SPECIAL_TOKENS|LETTERS|LOOKS|LOOKAHEADS) (\+|-|<|>|<=|>=) |(\+|-|<|>|<=|>=) "
+        r"(CALLS|MARKS|WORDS|SPECIAL_TOKENS|LETTERS|LOOKS|LOOKAHEADS)\b",
+        (
+            "return Characters(CharSet.single(LETTERS + letter))",
+            "elif symbol >= WORDS:",
+            "number = symbol.ranges[0][0] - CALLS",
+        ),
+        ("processors/logitkit",),
+    ),
 }
 
 

@@ -27,8 +27,8 @@ from logitkit.compiler.bytes.nested_step import ByStep
 from logitkit.compiler.characters.components import components
 from logitkit.compiler.characters.positions import Positions
 from logitkit.compiler.characters.subset import Check
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.networks.network import Network
-from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.compiler.networks.text_regions import with_characters
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
@@ -52,7 +52,7 @@ def text_checks(positions: Positions, network: Network) -> list[Check]:
     """
     checks: list[Check] = []
     for letter, _, _ in network.token_limits:
-        symbol = CharSet.single(LETTERS + network.letters.index(letter))
+        symbol = CharSet.single(Symbol.special_token(network.letters.index(letter)))
         middle: set[int] = set()
         for position, charset in enumerate(positions.charsets):
             if charset == symbol:

@@ -1,4 +1,4 @@
-"""Numbers after all code points that stand for calls, words and special tokens."""
+"""Numbers after all code points that stand for calls, words and special tokens, and those of bytes and tokens in markers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.errors import PatternTooLarge
 from logitkit.patterns.charset import MAX_CODE_POINT
+from logitkit.vocabulary.marker_symbol import MarkerSymbol
 
 MAKERS = {
     "call": Symbol.call,
@@ -64,3 +65,9 @@ def test_a_number_that_would_be_another_symbol_is_refused(kind: str) -> None:
     for number in (-1, most(kind) + 1):
         with pytest.raises(PatternTooLarge, match=f"the symbol of a {kind} has the number {number}; allowed"):
             MAKERS[kind](number)
+
+
+def test_a_byte_of_a_marker_is_its_value_and_no_token() -> None:
+    tokens = [MarkerSymbol.token(token) for token in (0, 1, 70_000)]
+    assert [MarkerSymbol.token_id(symbol) for symbol in tokens] == [0, 1, 70_000]
+    assert [MarkerSymbol.is_byte(symbol) for symbol in (*bytes([0, 10, 255]), *tokens)] == [True] * 3 + [False] * 3

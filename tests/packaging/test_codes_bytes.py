@@ -65,6 +65,16 @@ CODES = {
         ),
         ("processors/logitkit",),
     ),
+    "whether a symbol of a marker is a byte or a token": Code(
+        "vocabulary/marker_symbol.py",
+        r"(\+|-|<|>=) (FIRST_TOKEN|TOKENS|256)\b|\b(FIRST_TOKEN|TOKENS) \+|symbol(\[\w+\])? (<|>=|-) \w*256",
+        ("moves[TOKENS + letter]", "if symbol < TOKENS:", "letters[symbol - 256][state] = to"),
+        (
+            "processors/logitkit/compiler/bytes",
+            "processors/logitkit/reasoning",
+            "processors/logitkit/vocabulary",
+        ),
+    ),
 }
 
 

@@ -17,7 +17,7 @@ from logitkit.compiler.bytes.behaviours import starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.concatenation import joint_byte_classes
 from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
-from logitkit.compiler.bytes.nested_step import NestedStep
+from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
 from logitkit.compiler.bytes.texts_beside import CountsOverlap, Excluded, texts_beside
 from logitkit.compiler.networks.network import Network, Strings, TextLeaf
 from logitkit.compiler.networks.part import Called, Part
@@ -167,8 +167,11 @@ class LeafCopies:
         add_rows(step, int(first[-1]) - before)
         for (leaf, leads), begin in zip(self.copies, first.tolist(), strict=False):
             ends = [target if target >= 0 else NestedStep.end(-1 - target) for target in leads]
-            does = np.concatenate([np.zeros(FIRST_STATE, np.int32), np.arange(begin, begin + len(own[leaf])), ends])
-            step[begin : begin + len(own[leaf])] = does.astype(np.int32)[own[leaf]]
+            copied = np.arange(begin - FIRST_STATE, begin + len(own[leaf]), dtype=np.int32)
+            copied[:FIRST_STATE] = DEAD
+            does = ByStep(copied, 0, len(ends))
+            does.ends[:] = ends
+            step[begin : begin + len(own[leaf])] = does.values[own[leaf]]
         states = len(step)
         text = step[source, opening].astype(np.int64)
         entered = first[copy]

@@ -214,9 +214,8 @@ def _leaf(dfa: NestedDfa, begin: int, end: int) -> tuple[Leaf, tuple[int, ...]]:
     outside = (rows != DEAD) & ((rows < begin) | (rows >= end))
     leads = list(dict.fromkeys(rows[outside].tolist()))
     number = {state: place for place, state in enumerate(leads)}
-    size = end - begin
     step = np.where(rows == DEAD, DEAD, rows - begin + FIRST_STATE)
-    step[outside] = FIRST_STATE + size + np.array([number[s] for s in rows[outside].tolist()], np.int64)
+    step[outside] = NestedStep.end(np.array([number[s] for s in rows[outside].tolist()], np.int64))
     whole = np.concatenate([np.zeros((FIRST_STATE, step.shape[1]), np.int32), step.astype(np.int32)])
     return Leaf(whole, byte_class, tuple(range(1, len(leads) + 1)), is_text=True), tuple(leads)
 

@@ -34,7 +34,7 @@ STATES = r"(\w+\.)*states\b"
 CODES = {
     "what a byte does in an automaton that nests": Code(
         "compiler/bytes/nested_step.py",
-        rf"\bdoes (<|>=|-) {STATES}|\.step\b[^=<>]* (<|>=) {STATES}|\bstates \+ (\w+\.)*calls\b|~\(?2 \*"
+        rf"\bdoes (<|>=|-) {STATES}|\.step\b[^=<>]* (<|>=) {STATES}|\bstates \+ (\w+\.)*calls\b|(~\(?|-[12] - )2 \*"
         r"|\bleaf\.states \+|\bstate (<|>=) leaf\.states\b|\bstep (<|>=) (states|sources)\b",
         (
             "if does < self.states:",
@@ -42,6 +42,7 @@ CODES = {
             "call = does - dfa.states",
             "flat = np.where(dfa.step < dfa.states, dfa.step, DEAD)",
             "first_end = dfa.states + dfa.calls",
+            "step[source, symbol] = -1 - 2 * call",
             "step[ends] = leaf.states + 1",
             "inner, ends = step < states, step >= states",
         ),

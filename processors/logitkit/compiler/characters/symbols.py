@@ -97,6 +97,6 @@ class Symbol:
 def _made(first: int, end: int, number: int) -> int:
     if not 0 <= number < end - first:
         raise PatternTooLarge(
-            f"the symbol of a {Symbol.kind(first)} has the number {number}; allowed are numbers below {end - first:,}"
+            f"the symbol of a {Symbol.kind(first)} has the number {number}; allowed are numbers below {end - first:,}; use fewer"
         )
     return first + number

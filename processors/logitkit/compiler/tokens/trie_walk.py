@@ -178,6 +178,7 @@ class TrieWalk:
             The front behind that bracket; those before it are among what is met.
         """
         children, byte, own = trie.children.data, trie.byte.data, trie.own.data
+        # Steps below `DEAD` are calls and ends. `NestedStep.is_state` would be called for each child.
         step, inside = self.dfa.step.data, self.inside.data
         rows = [*zip(*front.columns.tolist(), front.node.tolist(), strict=True)]
         spelled: list[tuple[int, ...]] = []

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.compiler import DEAD, Definition, NestedDfa, Network, pushdown_automaton
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.errors import ConfigurationError, PatternTooLarge, StateFileError
 from logitkit.patterns import Alternate, Call, parse
 from logitkit.runtime import ConstraintState
@@ -50,11 +51,11 @@ def run_bytes(dfa: NestedDfa, spelled: bytes) -> tuple[int, list[int], int]:
     state, stack, highest = dfa.start, list[int](), 0
     for byte in spelled:
         does = int(dfa.step[state, dfa.byte_class[byte]])
-        if dfa.states <= does < dfa.states + dfa.calls:
-            stack.append(int(dfa.frame[does - dfa.states]))
-            does = int(dfa.entry[does - dfa.states])
-        elif does >= dfa.states:
-            does = int(dfa.behind[does - dfa.states - dfa.calls, stack.pop()])
+        if NestedStep.is_call(does):
+            stack.append(int(dfa.frame[NestedStep.number(does)]))
+            does = int(dfa.entry[NestedStep.number(does)])
+        elif NestedStep.is_end(does):
+            does = int(dfa.behind[NestedStep.number(does), stack.pop()])
         state, highest = does, max(highest, len(stack))
         if state == DEAD:
             break

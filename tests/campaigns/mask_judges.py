@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 import logitkit as lk
 from logitkit.compiler import DEAD, ByteDfa, NestedDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
 from tests.automata.brute_force import targets_by_bytes
 from tests.automata.test_pushdown import may_go_on, run_bytes
 
@@ -49,9 +50,11 @@ class Nesting:
     def __init__(self, dfa: NestedDfa, max_depth: int) -> None:
         self.dfa, self.max_depth = dfa, max_depth
         # Tokens that open and close nothing are read together, by an automaton in which brackets lead nowhere.
-        flat = np.where(dfa.step < dfa.states, dfa.step, DEAD).astype(np.int32)
+        flat = np.where(NestedStep.is_state(dfa.step), dfa.step, DEAD).astype(np.int32)
         self.flat = ByteDfa(flat, dfa.byte_class, np.zeros(dfa.states, np.bool_), dfa.start)
-        self.opens_or_closes = bytes(b for b in range(256) if (dfa.step[:, dfa.byte_class[b]] >= dfa.states).any())
+        self.opens_or_closes = bytes(
+            b for b in range(256) if not NestedStep.is_state(dfa.step[:, dfa.byte_class[b]]).all()
+        )
 
     def legal(self, said: bytes, vocabulary: lk.Vocabulary) -> Legal:
         state, stack, _ = run_bytes(self.dfa, said)

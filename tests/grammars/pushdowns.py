@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.compiler.bytes.pushdown_dfa import NEVER, POP, PushdownDfa
+from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
+from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
 from logitkit.compiler.tokens.grammar_tokens import grammar_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.limits import DEFAULT_LIMITS
@@ -76,7 +77,7 @@ def table(
     for name, row in rows.items():
         for symbol, does in row.items():
             if isinstance(does, tuple):
-                number = len(step) + moves.setdefault(does, len(moves))
+                number = PushdownStep.push(moves.setdefault(does, len(moves)))
             else:
                 number = POP if does == "POP" else state[str(does)]
             step[state[name], symbols.index(symbol)] = number
@@ -176,12 +177,12 @@ class Follower:
                 if does == POP:
                     if stack:
                         todo.append((self.behind.get((state, stack[-1]), DEAD), stack[:-1]))
-                elif does < dfa.states:
+                elif PushdownStep.is_state(does):
                     found.add((does, stack))
                 else:
-                    pushed = stack + dfa.pushed[does - dfa.states]
+                    pushed = stack + dfa.pushed[PushdownStep.move(does)]
                     if len(pushed) <= self.max_depth:
-                        found.add((int(dfa.target[does - dfa.states]), pushed))
+                        found.add((int(dfa.target[PushdownStep.move(does)]), pushed))
         return {place for place in found if place[0] != DEAD}
 
 
@@ -200,9 +201,9 @@ def run(dfa: PushdownDfa, symbols: Sequence[int], max_depth: int = NEVER) -> tup
             state = behind.get((state, stack.pop()), 0) if stack else 0
             does = int(dfa.step[state, symbol])
         state = does
-        if does >= dfa.states:
-            stack.extend(dfa.pushed[does - dfa.states])
-            state = int(dfa.target[does - dfa.states])
+        if PushdownStep.is_push(does):
+            stack.extend(dfa.pushed[PushdownStep.move(does)])
+            state = int(dfa.target[PushdownStep.move(does)])
         if state == 0 or len(stack) > max_depth:
             return 0, []
     return state, stack
@@ -220,7 +221,7 @@ def random_pushdown(chance: random.Random, characters: bytes, letters: Sequence[
     for state in range(2, states):
         for symbol in range(1, width - 1):
             kind = chance.choice(("dead", "read", "push", "pop", "pop"))
-            reads, pushes = chance.randrange(2, states), states + chance.randrange(len(moves))
+            reads, pushes = chance.randrange(2, states), PushdownStep.push(chance.randrange(len(moves)))
             step[state, symbol] = {"dead": 0, "read": reads, "push": pushes, "pop": POP}[kind]
         step[state, width - 1] = chance.choice((0, 1, POP))
     byte_class = np.zeros(256, np.int64)

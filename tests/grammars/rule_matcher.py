@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from logitkit.compiler.networks.symbols import LETTERS
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.grammars.rule_set import RuleSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Empty, Node, Repeat
 
 
 def matches(grammar: RuleSet, text: str | list[str | int]) -> bool:
     """Tell whether the start rule has a text; an int in a list is the special token with this index in `tokens`."""
-    symbols = [ord(item) if isinstance(item, str) else LETTERS + item for item in text]
+    symbols = [ord(item) if isinstance(item, str) else Symbol.special_token(item) for item in text]
     ends: dict[tuple[int, int], set[int]] = {}
     size = -1
     while size != sum(map(len, ends.values())):

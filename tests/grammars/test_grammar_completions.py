@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED
-from logitkit.compiler.bytes.pushdown_dfa import POP, PushdownDfa
+from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
+from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.grammars.rules import Rules
 from logitkit.errors import GrammarError, PatternTooLarge
@@ -41,9 +42,9 @@ def places_after(dfa: PushdownDfa, behind: dict[tuple[int, int], int], place: Pl
         while does == POP and stack:
             state, stack = behind.get((state, stack[-1]), 0), stack[:-1]
             does = int(dfa.step[state, symbol])
-        if does >= dfa.states:
-            stack += dfa.pushed[does - dfa.states]
-            does = int(dfa.target[does - dfa.states])
+        if PushdownStep.is_push(does):
+            stack += dfa.pushed[PushdownStep.move(does)]
+            does = int(dfa.target[PushdownStep.move(does)])
         if does == FINISHED:
             assert not stack
             found.add(DONE)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.grammars.rules import Rules
-from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import GrammarError, PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
@@ -180,7 +180,7 @@ def test_right_recursion_keeps_no_stack() -> None:
 
 
 def test_special_tokens_are_symbols() -> None:
-    rules = Rules((sequence("a", Characters(CharSet.single(LETTERS)), "b"),), letters=(7,))
+    rules = Rules((sequence("a", Characters(CharSet.single(Symbol.special_token(0))), "b"),), letters=(7,))
     dfa = pushdown_dfa(rules, LIMITS)
     assert dfa.letters == (7,)
     state = int(dfa.step[dfa.start, dfa.byte_class[ord("a")]])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from logitkit.compiler import TextLanguage
 from logitkit.compiler.bytes.leaf import Leaf
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.json_schema.string_leaf import string_leaf
 from logitkit.limits import DEFAULT_LIMITS
 from tests.examples import examples
@@ -31,10 +32,10 @@ def ends(leaf: Leaf, text: bytes) -> bool:
     """Whether a text leads to the end, and not before."""
     state = 2
     for byte in text:
-        if not 2 <= state < leaf.states:
+        if state < 2:
             return False
         state = int(leaf.step[state, leaf.byte_class[byte]])
-    return state == leaf.states
+    return state == NestedStep.end(0)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -53,11 +54,12 @@ def test_it_holds_what_is_written(pattern: str, text: str) -> None:
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_each_state_is_of_use(pattern: str) -> None:
     leaf = LEAVES[pattern]
-    alive, reached = {leaf.states}, {2}
+    end = NestedStep.end(0)
+    alive, reached = {end}, {2}
     for _ in range(leaf.states):
         alive |= {s for s in range(2, leaf.states) if alive & set(leaf.step[s].tolist())}
-        reached |= {t for s in reached if s < leaf.states for t in leaf.step[s].tolist() if t}
-    assert alive == {*range(2, leaf.states + 1)}
+        reached |= {t for s in reached if s != end for t in leaf.step[s].tolist() if t}
+    assert alive == {*range(2, leaf.states), end}
     assert reached == alive
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.compiler import DEAD, NestedDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.json_schema.layout import WIDEST_INDENT
 from tests.json_schema.acceptance import BYTES
 from tests.json_schema.walks import walk
@@ -107,7 +108,7 @@ def longest_run(dfa: NestedDfa) -> float:
     length = np.zeros(dfa.states)
     for _ in range(1000):
         # White space neither opens nor closes anything.
-        assert (dfa.step[:, columns] < dfa.states).all()
+        assert NestedStep.is_state(dfa.step[:, columns]).all()
         step = dfa.step[:, columns]
         longer = np.where(step != DEAD, 1 + length[step], 0).max(axis=1)
         if (longer == length).all():

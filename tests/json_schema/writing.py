@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler import DEAD, NestedDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
 
 FAR = 10**6
 LONGEST = 5000
@@ -60,11 +61,11 @@ class Writer:
         for symbol in np.flatnonzero((automaton.step[state] != DEAD) & self.used).tolist():
             does = int(automaton.step[state, symbol])
             after = stack
-            if does >= automaton.states + automaton.calls:
-                does = int(automaton.behind[does - automaton.states - automaton.calls, stack[-1]])
+            if NestedStep.is_end(does):
+                does = int(automaton.behind[NestedStep.number(does), stack[-1]])
                 after = stack[:-1]
-            elif does >= automaton.states:
-                call = does - automaton.states
+            elif NestedStep.is_call(does):
+                call = NestedStep.number(does)
                 does, after = int(automaton.entry[call]), [*stack, int(automaton.frame[call])]
             if does != DEAD:
                 behind = sum(self._least(self.cost, frame) for frame in after)
@@ -80,9 +81,10 @@ class Writer:
             calls = np.array(
                 [cost[e] + self._least(cost, f) for e, f in zip(automaton.entry, automaton.frame, strict=True)]
             )
-            does = np.concatenate([cost, calls.astype(np.int64), np.zeros(len(automaton.behind), np.int64)])
-            does[DEAD] = FAR
-            found = np.minimum(cost, np.minimum(1 + does[step].min(axis=1, initial=FAR), FAR))
+            does = automaton.by_step(cost)
+            does.calls[:] = calls
+            does.states[DEAD] = FAR
+            found = np.minimum(cost, np.minimum(1 + does.values[step].min(axis=1, initial=FAR), FAR))
             if (found == cost).all():
                 return cost
             cost = found

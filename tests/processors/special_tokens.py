@@ -9,8 +9,9 @@ import re
 from collections.abc import Sequence
 
 import logitkit as lk
-from logitkit.vocabulary.text_with_names import TOKENS as FIRST_TOKEN
 
+# In a text as a row of numbers, a byte is its value, and these and greater numbers are tokens.
+FIRST_TOKEN = 256
 THINK, EOS, OTHER = 8, 9, 10
 NAME = "<t>"
 PIECES: list[bytes | None] = [b"a", b"b", b"<", b"t", b">", b"<t", b"t>", b"a<", None, None, None]

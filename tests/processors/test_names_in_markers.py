@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.compiler import DEAD, FINISHED
-from logitkit.vocabulary.text_with_names import TOKENS as FIRST_TOKEN
 from tests.examples import examples
-from tests.processors.special_tokens import EOS, IDS, NAMES, OTHER, PIECES, THINK, TOKENS, contains, ways
+from tests.processors.special_tokens import EOS, FIRST_TOKEN, IDS, NAMES, OTHER, PIECES, THINK, TOKENS, contains, ways
 
 
 @pytest.mark.parametrize("marker", ["a<t>", "<t>a", "a<t>b", "<t><t>", "<t>a<t>", "<<t>", "b<t><o>a"])

@@ -11,6 +11,7 @@ import torch
 import logitkit as lk
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.networks import leaf_copies
 from logitkit.compiler.remembered import Remembered
 from logitkit.errors import ConfigurationError
@@ -94,12 +95,13 @@ def after(dfa: NestedDfa, place: tuple[int, tuple[int, ...]], text: bytes) -> tu
     state, stack = place
     for byte in text:
         does = int(dfa.step[state, dfa.byte_class[byte]])
-        if does < dfa.states:
+        if NestedStep.is_state(does):
             state = does
-        elif does < dfa.states + dfa.calls:
-            state, stack = int(dfa.entry[does - dfa.states]), (*stack, int(dfa.frame[does - dfa.states]))
+        elif NestedStep.is_call(does):
+            call = NestedStep.number(does)
+            state, stack = int(dfa.entry[call]), (*stack, int(dfa.frame[call]))
         else:
-            state, stack = int(dfa.behind[does - dfa.states - dfa.calls, stack[-1]]), stack[:-1]
+            state, stack = int(dfa.behind[NestedStep.number(does), stack[-1]]), stack[:-1]
         if state == DEAD:
             break
     return state, stack

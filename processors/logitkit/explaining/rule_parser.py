@@ -14,8 +14,8 @@ from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Any
 
-from logitkit.compiler.characters.positions import CALLS, EMPTY, Part, PositionBuilder
-from logitkit.compiler.networks.symbols import LETTERS
+from logitkit.compiler.characters.positions import EMPTY, Part, PositionBuilder
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.errors import LogitkitError
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
@@ -156,4 +156,4 @@ class RuleParser:
 def _called(charset: CharSet) -> int | None:
     """Return the rule that a position calls, or None if it reads a character or a special token."""
     first = charset.ranges[0][0] if charset else 0
-    return first - CALLS if CALLS <= first < LETTERS else None
+    return Symbol.number(first) if Symbol.is_call(first) else None

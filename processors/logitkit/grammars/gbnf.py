@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from logitkit.budget import one_budget
 from logitkit.compiler.bytes.letters import OTHERS, WHOLE
-from logitkit.compiler.networks.symbols import LETTERS
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.errors import GrammarError
 from logitkit.grammars.checks import checked_rule_set, defined_twice, no_start, undefined_rule
 from logitkit.grammars.dialects import ATTRIBUTES, recognized
@@ -132,9 +132,9 @@ class _GbnfReader(GbnfBodyReader):
         text: dict[bool, Node] = {True: ANY_CHARACTER}
         if not all(repeated for _, repeated in self.negated):
             self.tokens[WHOLE] = last + 1
-            text[False] = Characters(CharSet.single(LETTERS + last + 1))
+            text[False] = Characters(CharSet.single(Symbol.special_token(last + 1)))
         for (letter, repeated), rule in self.negated.items():
-            ranges = (LETTERS, LETTERS + letter - 1), (LETTERS + letter + 1, LETTERS + last)
-            others = CharSet.of([(first, end) for first, end in ranges if first <= end])
+            symbols = [Symbol.special_token(other) for other in range(last + 1) if other != letter]
+            others = CharSet.of(zip(symbols, symbols, strict=True))
             assert isinstance(rule.body, Call)
             self.defined[rule.body.definition] = replace(rule, body=Alternate((text[repeated], Characters(others))))

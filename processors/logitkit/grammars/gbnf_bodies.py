@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from logitkit.compiler.networks.symbols import LETTERS
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.errors import GrammarError
 from logitkit.grammars.dialects import macros
 from logitkit.grammars.gbnf_counts import read_counts
@@ -184,7 +184,7 @@ class GbnfBodyReader(GbnfText):
         token, self.at = read_token(self.text, self.at + negated)
         letter = self.tokens.setdefault(token, len(self.tokens))
         if not negated:
-            self._append(Characters(CharSet.single(LETTERS + letter)))
+            self._append(Characters(CharSet.single(Symbol.special_token(letter))))
             return
         kind = letter, self._is_repeated(self.at)
         if kind not in self.negated:

@@ -35,7 +35,7 @@ class RuleSet:
     Args:
         rules: The rules.
         start: The rule of the whole text.
-        tokens: The special tokens that the character `LETTERS + i` of a tree stands for, by name or id.
+        tokens: The special tokens that the symbol `Symbol.special_token(i)` of a tree stands for, by name or id.
         warnings: Doubts about the rules, such as those that are not used, in sentences.
     """
 

@@ -24,6 +24,7 @@ from logitkit.budget import outside_budget
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.bytes.leaf import QUOTE, Leaf, counting
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.string_text import SHORT
@@ -69,7 +70,7 @@ def string_leaf(language: TextLanguage, lengths: tuple[int, int] | None = None) 
         >>> state = 2
         >>> for byte in rb'a\n"':
         ...     state = int(leaf.step[state, leaf.byte_class[byte]])
-        >>> state == leaf.states
+        >>> NestedStep.is_end(state)
         True
     """
     if language.dfa is None:
@@ -101,7 +102,7 @@ def union_leaf(
     """
     leaf = string_leaf(language)
     step = leaf.step.copy()
-    step[FIRST_STATE + np.flatnonzero(ends), leaf.byte_class[QUOTE]] = leaf.states + 1
+    step[FIRST_STATE + np.flatnonzero(ends), leaf.byte_class[QUOTE]] = NestedStep.end(1)
     return counting(replace(leaf, step=step, marks=(1, 1)), needed, lengths, STATES, any_count=(False, True))
 
 
@@ -116,7 +117,7 @@ def _leaf(language: TextLanguage) -> Leaf:
     first, escapes = _escapes(rows, byte_class, len(step), step.shape[1])
     step = np.concatenate([step, escapes])
     step[: len(group), byte_class[BACKSLASH]] = first[group]
-    step[accepting, byte_class[QUOTE]] = len(step)
+    step[accepting, byte_class[QUOTE]] = NestedStep.end(0)
     return Leaf(step, byte_class, (1,))
 
 

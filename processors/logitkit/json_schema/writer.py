@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from logitkit.compiler.characters.components import components
 from logitkit.compiler.characters.positions import count_positions
-from logitkit.compiler.networks.network import WORDS, Definition, Network, Strings
+from logitkit.compiler.characters.symbols import Symbol
+from logitkit.compiler.networks.network import Definition, Network, Strings
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
 from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted, written
 from logitkit.json_schema.parts import Key, parts_of
@@ -187,7 +188,7 @@ class _Writer:
         if not self.words:
             return written(text)
         self._has_words = True
-        return Characters(CharSet.single(WORDS + self._words.setdefault(text, len(self._words))))
+        return Characters(CharSet.single(Symbol.word(self._words.setdefault(text, len(self._words)))))
 
     def _names_size(self, names: Names | str | None) -> int:
         return self._strings_size(names) if isinstance(names, Names) else len(names or "")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from logitkit.compiler.networks.symbols import LETTERS
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.errors import ConfigurationError
 from logitkit.languages.language import Language
 from logitkit.languages.language_symbols import Symbols
@@ -139,7 +139,7 @@ def ways_to_write(marker: str | SpecialToken, writer: LanguageWriter) -> list[Sy
 def _fewest(way: Symbols, writer: LanguageWriter) -> int | None:
     """Return the fewest tokens that hold one way to write a marker; None: no tokens do."""
     total = 0
-    for is_named, group in groupby(way, lambda symbol: symbol >= LETTERS):
+    for is_named, group in groupby(way, Symbol.is_special_token):
         if is_named:
             total += len([*group])
             continue

@@ -1,6 +1,6 @@
 """The special tokens of a language: which number stands for each in its tree, and how texts with their names are written.
 
-In `sequence(special("<tool_call>"), text)`, the token `<tool_call>` is a symbol. A number from `LETTERS` on stands for it in the
+In `sequence(special("<tool_call>"), text)`, the token `<tool_call>` is a symbol: `Symbol.special_token(i)` stands for it in the
 tree, as a code point stands for a character. A special token stands for itself wherever the language names it, and is legal in
 free text otherwise. A fixed text may contain the name of a special token: it may be written as that token, or spelled in others.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 
 from logitkit.compiler.bytes.letters import OTHERS, WHOLE
-from logitkit.compiler.networks.symbols import LETTERS
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
@@ -21,7 +21,7 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["LanguageSymbols", "Symbols", "spelled_out"]
 
-# A text with special tokens in it: code points, and numbers from `LETTERS` on.
+# A text with special tokens in it: code points, and symbols of special tokens.
 Symbols = tuple[int, ...]
 
 # A text with more special tokens in it, each written in two ways, is refused.
@@ -49,7 +49,7 @@ class LanguageSymbols:
         self._names = re.compile("|".join(map(re.escape, names)) or "(?!)")
         ids |= {self._named[name] for text in texts for name in self._names.findall(text)}
         self._letters = [OTHERS, *sorted(ids)]
-        self._number = {token: LETTERS + i for i, token in enumerate(self._letters)}
+        self._number = {token: Symbol.special_token(i) for i, token in enumerate(self._letters)}
         self._limits: list[tuple[int, int, int]] = []
 
     def token(self, special: str | int) -> int:
@@ -100,7 +100,7 @@ class LanguageSymbols:
         """Return the symbol of any token with text that the language does not name, whatever its text is."""
         if WHOLE not in self._letters:
             self._letters.append(WHOLE)
-        return LETTERS + self._letters.index(WHOLE)
+        return Symbol.special_token(self._letters.index(WHOLE))
 
     @property
     def own_ids(self) -> tuple[int, ...]:
@@ -115,7 +115,8 @@ class LanguageSymbols:
         count, end = (WHOLE - 1 - 2 * len(self._limits) - n for n in range(2))
         self._limits.append((count, end, most))
         self._letters += [count, end]
-        return CharSet.single(LETTERS + len(self._letters) - 2), CharSet.single(LETTERS + len(self._letters) - 1)
+        first, second = (Symbol.special_token(len(self._letters) - n) for n in (2, 1))
+        return CharSet.single(first), CharSet.single(second)
 
     @property
     def tokens(self) -> Iterator[int]:

@@ -15,11 +15,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from logitkit.compiler.bytes.letters import OTHERS, WHOLE
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.grammars.rule_trees import check_trees
 from logitkit.compiler.grammars.rules import Rules
 from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings, TextLeaf
 from logitkit.compiler.networks.renumbered import renumbered
-from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import ConfigurationError
 from logitkit.grammars.checks import check_names_of_tokens
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
@@ -153,7 +153,7 @@ class LanguageWriter(LanguageSymbols):
             check_trees(Rules(bodies, grammar.start), self.limits)
             first = self._places[key] = len(self._definitions)
             calls = range(first, first + len(bodies))
-            letters = [self._symbol(token) - LETTERS for token in grammar.tokens]
+            letters = [Symbol.number(self._symbol(token)) for token in grammar.tokens]
             check_names_of_tokens(grammar.tokens, letters)
             self._definitions += [replace(r, body=renumbered(r.body, calls, (), letters)) for r in grammar.rules]
             self.ignored.extend(grammar.warnings)

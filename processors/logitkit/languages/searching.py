@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from logitkit.compiler.characters.alphabet import SURROGATES
-from logitkit.compiler.networks.symbols import LETTERS
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.languages.language_symbols import Symbols
 from logitkit.limits import Limits
 from logitkit.patterns.charset import ANY, CharSet
@@ -67,7 +67,7 @@ class Search:
             limits.check_states(len(child))
         used = {symbol for row in child for symbol in row}
         limits.spend(len(child) * len(used))
-        others = ENCODABLE - CharSet.of((s, s) for s in used if s < LETTERS)
+        others = ENCODABLE - CharSet.of((s, s) for s in used if Symbol.is_character(s))
         unused = [CharSet.single(token) for token in tokens if token not in used]
         # Level by level: what a state falls back to is shorter, so its steps are known.
         steps: list[dict[int, int]] = [{} for _ in child]
@@ -100,5 +100,5 @@ class Search:
 
 def _sets(symbols: list[int]) -> list[CharSet]:
     """Return symbols as sets: characters together, each special token by itself."""
-    characters = CharSet.of((s, s) for s in symbols if s < LETTERS)
-    return [*([characters] if characters else []), *(CharSet.single(s) for s in symbols if s >= LETTERS)]
+    characters = CharSet.of((s, s) for s in symbols if Symbol.is_character(s))
+    return [*([characters] if characters else []), *(CharSet.single(s) for s in symbols if Symbol.is_special_token(s))]

@@ -22,7 +22,7 @@ from logitkit.compiler.tokens.token_table import STAY
 from logitkit.errors import VocabularyError
 from logitkit.limits import UNBOUNDED
 from logitkit.vocabulary.marker import token_of
-from logitkit.vocabulary.text_with_names import TOKENS
+from logitkit.vocabulary.marker_symbol import MarkerSymbol
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["INSIDE", "inside_states", "thinking_automaton"]
@@ -58,9 +58,9 @@ class _Marker:
 
     def after(self, state: int, symbol: int) -> int:
         """Return the state after a symbol."""
-        if symbol >= TOKENS:
-            return int(self.found.letters[symbol - TOKENS][state])
-        return int(self.found.step[state, self.found.byte_class[symbol]])
+        if MarkerSymbol.is_byte(symbol):
+            return int(self.found.step[state, self.found.byte_class[symbol]])
+        return int(self.found.letters[MarkerSymbol.token_id(symbol)][state])
 
 
 def inside_states(end: bytes | int, vocabulary: Vocabulary) -> int:
@@ -122,10 +122,10 @@ def _bytes(opening: _Marker, closing: _Marker, begin: int) -> ByteDfa:
     for state, symbol in enumerate(closing.following):
         # After the last symbol comes a separate state without exits, since no token may extend past the end marker.
         after = forced + min(closing.after(state, symbol), inside)
-        if symbol < TOKENS:
+        if MarkerSymbol.is_byte(symbol):
             step[forced + state, byte_class[symbol]] = after
         else:
-            letters[symbol - TOKENS][forced + state] = after
+            letters[MarkerSymbol.token_id(symbol)][forced + state] = after
     accepting = free.copy()
     accepting[outside - 1] = True
     return ByteDfa(step, byte_class, accepting, begin, free=free, letters=letters)

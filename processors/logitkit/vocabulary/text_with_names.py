@@ -1,8 +1,7 @@
 r"""A text that is searched for, in which names of special tokens may stand.
 
 Take the marker `"\n</think>\n"` where `</think>` is a special token without text. A model may write it with that token in the
-middle, or spell the name in ordinary tokens, so there are two ways to write it. As a symbol, a byte is its value, and a special
-token its id from `TOKENS` on.
+middle, or spell the name in ordinary tokens, so there are two ways to write it.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["TOKENS", "Name", "Symbols", "TextWithNames"]
+from logitkit.vocabulary.marker_symbol import MarkerSymbol
 
-# The symbol of token 0. Smaller symbols are bytes.
-TOKENS = 256
+__all__ = ["Name", "Symbols", "TextWithNames"]
 
+# Bytes and tokens, as `MarkerSymbol` numbers them.
 Symbols: TypeAlias = tuple[int, ...]
 
 
@@ -68,7 +67,9 @@ class TextWithNames:
         end = 0
         for name in self.names:
             pieces.append([tuple(text[end : name.begin])])
-            pieces.append([*((TOKENS + token,) for token in name.tokens), tuple(text[name.begin : name.end])])
+            pieces.append(
+                [*((MarkerSymbol.token(token),) for token in name.tokens), tuple(text[name.begin : name.end])]
+            )
             end = name.end
         pieces.append([tuple(text[end:])])
         return (tuple(symbol for part in way for symbol in part) for way in product(*pieces))

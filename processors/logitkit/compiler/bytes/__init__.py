@@ -1,6 +1,7 @@
 """Automata over bytes and special tokens.
 
 byte_dfa, nested_dfa, pushdown_dfa, letters    without a stack, for brackets, for grammars; special tokens as letters
+nested_step, pushdown_step                     what bytes do in automata for brackets and for grammars, as numbers
 pushdown_views                                 which ways lead out of the states of a grammar's automaton
 in_utf8, called_characters, utf8               from characters to bytes, written in place or called
 word_list, occurrences, folded_occurrences     lists of texts, and where texts occur in a longer text

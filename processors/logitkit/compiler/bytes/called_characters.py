@@ -26,6 +26,7 @@ from logitkit.compiler.bytes.in_utf8 import (
     without_equal_symbols,
 )
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.utf8 import Beyond, Utf8Tree
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.subset import SymbolDfa
@@ -71,13 +72,13 @@ def called_characters(dfa: SymbolDfa, alphabet: Alphabet, limits: Limits) -> Nes
     calls, call = np.unique(entered[row, lead] * (1 + frames) + row, return_inverse=True)
     entry, frame = np.divmod(calls, 1 + frames)
     called = np.zeros(entered.shape, np.int32)
-    called[row, lead] = states + call.ravel()
+    called[row, lead] = NestedStep.call(call.ravel())
     step = np.zeros((states, width), np.int32)
     step[:places, 1:below] = targets[:, ascii_symbols]
     step[:places, leads:] = called[row_of.ravel()]
     # Below the last node there is the kind of the character, and it ends.
-    first = np.where(tree.heights == 1, states + len(calls), places)[:, None]
-    step[places:, below:leads] = np.where(tree.shown != 0, tree.shown + first, DEAD)
+    shown = np.where((tree.heights == 1)[:, None], NestedStep.end(tree.shown), tree.shown + places)
+    step[places:, below:leads] = np.where(tree.shown != 0, shown, DEAD)
     accepting = np.zeros(states, bool)
     accepting[FIRST_STATE:places] = dfa.accepting
     return NestedDfa(

@@ -17,8 +17,9 @@ from logitkit.compiler.bytes.letters import free_states, letter_of, tokens_of
 from logitkit.compiler.bytes.sorting import distinct_rows
 from logitkit.compiler.bytes.ways_read import WaysRead
 from logitkit.limits import Limits
+from logitkit.vocabulary.marker_symbol import MarkerSymbol
 from logitkit.vocabulary.ranges import expand
-from logitkit.vocabulary.text_with_names import TOKENS, TextWithNames
+from logitkit.vocabulary.text_with_names import TextWithNames
 
 Bytes = NDArray[np.int64]
 
@@ -82,7 +83,8 @@ def until_marker(first: ByteDfa, marker: TextWithNames, second: ByteDfa, limits:
     after = [np.arange(count)]
     for node in range(1, tree.last + 1):
         before, symbol = after[tree.parent[node]], tree.symbol[node]
-        target = read[before, byte_class[symbol]] if symbol < TOKENS else does[symbol - TOKENS][before]
+        is_byte = MarkerSymbol.is_byte(symbol)
+        target = read[before, byte_class[symbol]] if is_byte else does[MarkerSymbol.token_id(symbol)][before]
         after.append(target.astype(np.int64))
     place = {node: base + i * count for i, node in enumerate(tree.open)}
 
@@ -102,12 +104,13 @@ def until_marker(first: ByteDfa, marker: TextWithNames, second: ByteDfa, limits:
         rows[:] = np.where(target == DEAD, DEAD, base + target)
         moves = tree.moves[node]
         for symbol, reached in moves.items():
-            if symbol < TOKENS:
+            if MarkerSymbol.is_byte(symbol):
                 rows[:, byte_class[symbol]] = leading(node, reached)
         rows[:FIRST_STATE] = DEAD
         for letter in letters:
-            if TOKENS + letter in moves:
-                leads = leading(node, moves[TOKENS + letter])
+            named = moves.get(MarkerSymbol.token(letter))
+            if named is not None:
+                leads = leading(node, named)
             else:
                 target = does[letter][after[node]]
                 leads = np.where(target == DEAD, DEAD, base + target)

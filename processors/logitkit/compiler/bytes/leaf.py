@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
 
 __all__ = ["ANY_COUNT", "MOST", "QUOTE", "Copies", "Counted", "Leaf", "counting"]
 
@@ -51,7 +52,7 @@ class Counted(NamedTuple):
 
     def at_ends(self, leaf: Leaf) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return [S] the least and the greatest number of characters with which a text may end in each state of its leaf."""
-        free = np.isin(leaf.step, leaf.states + np.flatnonzero(self.any_count)).any(axis=1)
+        free = np.isin(leaf.step, NestedStep.end(np.flatnonzero(self.any_count))).any(axis=1)
         return np.where(free, 0, self.least), np.where(free, MOST, self.most)
 
 
@@ -60,7 +61,7 @@ class Leaf:
     """A leaf behind the byte that begins it.
 
     Args:
-        step: [S, K] int32, what each class of bytes does in each state: 0 is dead, 1 is unused, from `S` on it is an end.
+        step: [S, K] int32, what each class of bytes does in each state (`NestedStep`): 0 is dead, 1 is unused, and none calls.
         byte_class: [256] int64, class of each byte.
         marks: What is known at each end: a set of marks, as bits, of the definitions that the text belongs to.
         counted: How many characters its texts have, if that is counted, in place of having states for each count.
@@ -86,7 +87,7 @@ class Leaf:
         kept = np.setdiff1d(np.arange(len(dfa.step)), ends)
         number = np.zeros(len(dfa.step), np.int32)
         number[kept] = np.arange(len(kept))
-        number[ends] = len(kept) + np.arange(len(ends))
+        number[ends] = NestedStep.end(np.arange(len(ends)))
         return cls(number[dfa.step[kept]], dfa.byte_class, tuple(mark for mark in marks if mark))
 
     @property
@@ -103,12 +104,13 @@ class Leaf:
         """Whether a text is one of its texts, up to the byte that ends it."""
         state, count = FIRST_STATE, 0
         for byte in text:
-            if not DEAD < state < self.states:
+            if state == DEAD or NestedStep.is_end(state):
                 return False
             count += self.counted is not None and state < self.counted.between
             state = int(self.step[state, self.byte_class[byte]])
-        if state < self.states or self.counted is None or self.counted.any_count[state - self.states]:
-            return state >= self.states
+        is_end = bool(NestedStep.is_end(state))
+        if not is_end or self.counted is None or self.counted.any_count[NestedStep.number(state)]:
+            return is_end
         # The closing quote has been counted too.
         return self.counted.least < count <= self.counted.most + 1
 
@@ -122,7 +124,7 @@ class Leaf:
         fresh = np.array([FIRST_STATE])
         while len(fresh):
             target = self.step[fresh]
-            owner, symbol = np.nonzero((target != DEAD) & (target < self.states))
+            owner, symbol = np.nonzero(NestedStep.is_state(target) & (target != DEAD))
             target, source = target[owner, symbol], fresh[owner]
             before = found.copy()
             np.maximum.at(found, target, np.minimum(found[source] + (source < self.counted.between), possible[target]))
@@ -170,8 +172,8 @@ def counting(
     inside = leaf.step[between:]
     found[between:] = NEVER
     for _ in range(within):
-        outside = (inside == DEAD) | (inside >= leaf.states)
-        reached = np.where(outside, NEVER, found[np.minimum(inside, leaf.states - 1)])
+        outside = (inside == DEAD) | NestedStep.is_end(inside)
+        reached = np.where(outside, NEVER, found[np.where(outside, DEAD, inside)])
         found[between:] = reached.min(axis=1, initial=NEVER)
     return replace(leaf, counted=Counted(*lengths, between, found, any_count))
 

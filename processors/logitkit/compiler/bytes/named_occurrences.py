@@ -27,7 +27,8 @@ from logitkit.budget import one_budget
 from logitkit.compiler.bytes.folded_occurrences import folded_occurrences, variants
 from logitkit.compiler.bytes.occurrences import Occurrences
 from logitkit.limits import Limits
-from logitkit.vocabulary.text_with_names import TOKENS, TextWithNames
+from logitkit.vocabulary.marker_symbol import MarkerSymbol
+from logitkit.vocabulary.text_with_names import TextWithNames
 
 __all__ = ["NamedSearch", "named_occurrences"]
 
@@ -115,7 +116,7 @@ class NamedSearch:
         outside = [place for place in [*self.live[state], self._begin[0]] if not self._is_in_name(place)]
         text, at, begun, _ = max(outside, key=lambda place: (place.at, place.begun))
         name = self._names[text].get(at)
-        return self._spelled[text][at][0][len(begun)] if name is None else TOKENS + name.tokens[0]
+        return self._spelled[text][at][0][len(begun)] if name is None else MarkerSymbol.token(name.tokens[0])
 
     def spelled(self, state: int) -> int:
         """Return how many bytes or characters of a text have been read, names counted as if they had been spelled."""
@@ -167,16 +168,16 @@ class NamedSearch:
             name = None if begun else self._names[text].get(at)
             if name is not None:
                 for token in name.tokens:
-                    found.setdefault(TOKENS + token, set()).add(TextPlace(text, name.end, b"", read))
+                    found.setdefault(MarkerSymbol.token(token), set()).add(TextPlace(text, name.end, b"", read))
             if at or begun:
                 for token in self._all_tokens - self._tokens[text]:
-                    found.setdefault(TOKENS + token, set()).add(place)
+                    found.setdefault(MarkerSymbol.token(token), set()).add(place)
         return found
 
     def _tables(self, moves: list[dict[int, int]], ends: list[tuple[int, int]]) -> Occurrences:
         """Return moves as arrays; a complete text, with its number and bytes, is a state after all others."""
         live, states = len(moves), len(moves) + len(ends)
-        used = sorted({symbol for row in moves for symbol in row if symbol < TOKENS})
+        used = sorted({symbol for row in moves for symbol in row if MarkerSymbol.is_byte(symbol)})
         byte_class = np.zeros(256, np.int64)
         byte_class[used] = np.arange(1, len(used) + 1)
         step = np.zeros((states, len(used) + 1), np.int32)
@@ -184,10 +185,10 @@ class NamedSearch:
         for state, row in enumerate(moves):
             for symbol, target in row.items():
                 to = target if target >= 0 else live - 1 - target
-                if symbol < TOKENS:
+                if MarkerSymbol.is_byte(symbol):
                     step[state, byte_class[symbol]] = to
                 else:
-                    letters[symbol - TOKENS][state] = to
+                    letters[MarkerSymbol.token_id(symbol)][state] = to
         longest, depth = np.full(states, -1, np.int64), np.zeros(states, np.int64)
         longest[live:], depth[live:] = np.array(ends, np.int64).reshape(-1, 2).T
         depth[:live] = [max((place.read for place in places), default=0) for places in self.live]

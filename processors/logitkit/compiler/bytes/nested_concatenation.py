@@ -9,6 +9,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.concatenation import joint_byte_classes
 from logitkit.compiler.bytes.letters import free_states, letter_of, tokens_of
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.limits import Limits
 
 __all__ = ["behind", "only_the_empty_text"]
@@ -39,7 +40,7 @@ def behind(first: ByteDfa, second: NestedDfa, limits: Limits) -> NestedDfa:
     below = second.step[FIRST_STATE:, others]
     # Where the first part is complete, the second one begins.
     leads = np.where(first.accepting, shift + second.start, np.arange(len(first.step)))
-    step = np.concatenate([leads.astype(np.int32)[first.step[:, own]], np.where(below == DEAD, DEAD, below + shift)])
+    step = np.concatenate([leads.astype(np.int32)[first.step[:, own]], NestedStep.shifted(below, shift)])
     need = np.concatenate([np.full(len(first.step), second.need[second.start]), second.need[FIRST_STATE:]])
     need[:FIRST_STATE] = 0
     return NestedDfa(

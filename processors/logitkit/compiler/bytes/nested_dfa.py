@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
 from logitkit.compiler.bytes.leaf import Copies
+from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
 from logitkit.errors import ConfigurationError
 
 NEVER = 2**30
@@ -38,12 +39,11 @@ class TokenLimit(NamedTuple):
 class NestedDfa:
     """A visibly pushdown automaton: a bracket that opens a call pushes a frame, the end of what is called pops it.
 
-    What a byte does in a state is a number below `S`, the state behind it; or `S` + the number of a call; or `S` + the number of
-    calls + the number of an end. A call goes on in its `entry`, with its `frame` on the stack. An end pops a frame and goes on in
-    the state that `behind` has for both.
+    A byte leads to a state, opens a call or ends what was called. A call goes on in its `entry`, with its `frame` on the stack.
+    An end pops a frame and goes on in the state that `behind` has for both.
 
     Args:
-        step: [S, K] int32, what each class of bytes does. State 0 is dead, state 1 is unused, others are live.
+        step: [S, K] int32, what each class of bytes does (`NestedStep`). State 0 is dead, state 1 is unused, others are live.
         byte_class: [256] int64, class of each byte.
         accepting: [S] bool, whether the text may end; the stack is empty there.
         start: Its start state.
@@ -116,6 +116,14 @@ class NestedDfa:
         found: NDArray[np.int64] = np.where(self.behind == DEAD, 0, self.need[self.behind]).max(axis=0, initial=0)
         return found
 
+    def by_step(self, states: NDArray[Any]) -> ByStep:
+        """Return a value for each step, given [S] those of the states; that of calls and ends is 0."""
+        return ByStep(states, self.calls, len(self.behind))
+
+    def renumbered_steps(self, states: NDArray[Any]) -> ByStep:
+        """Return what each step becomes if states have other numbers, [S]; calls and ends keep theirs."""
+        return ByStep.renumbered(states, self.calls, len(self.behind))
+
     def after_ends(self) -> list[list[tuple[int, int]]]:
         """Return for each end the frames that it may pop, ascending, each with the state behind it."""
         found: list[list[tuple[int, int]]] = [[] for _ in self.behind]
@@ -138,13 +146,13 @@ class NestedDfa:
         yield bool(self.accepting[state])
         for byte in text:
             does = int(self.step[state, self.byte_class[byte]])
-            if does < self.states:
+            if NestedStep.is_state(does):
                 state = does
-            elif does < self.states + self.calls:
-                stack.append(int(self.frame[does - self.states]))
-                state = int(self.entry[does - self.states])
+            elif NestedStep.is_call(does):
+                stack.append(int(self.frame[NestedStep.number(does)]))
+                state = int(self.entry[NestedStep.number(does)])
             else:
-                state = int(self.behind[does - self.states - self.calls, stack.pop()])
+                state = int(self.behind[NestedStep.number(does), stack.pop()])
                 while state in self.returns:
                     state = int(self.behind[self.returns[state], stack.pop()])
             if state == DEAD or (len(stack) > max_depth and np.count_nonzero(~uncounted[stack]) > max_depth):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
+from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
 from logitkit.compiler.bytes.renumbering import ROWS_AT_ONCE
 from logitkit.compiler.bytes.sorting import stable_order
 
@@ -26,19 +27,19 @@ class Moves(NamedTuple):
 
     Args:
         source: [M] The state of each move.
-        does: [M] What happens, numbered as in the table of the automaton.
+        does: [M] What happens, a `NestedStep`.
     """
 
     source: Ints
     does: Ints
 
     @classmethod
-    def of(cls, step: NDArray[np.int32], states: Ints, means: NDArray[np.int32]) -> Moves:
-        """Return the moves of some states, given what each number in the table stands for."""
+    def of(cls, step: NDArray[np.int32], states: Ints, means: ByStep) -> Moves:
+        """Return the moves of some states, given what each step stands for."""
         sources, targets = [states[:0]], [np.zeros(0, np.int64)]
         for begin in range(0, len(states), ROWS_AT_ONCE):
             some = states[begin : begin + ROWS_AT_ONCE]
-            rows = means.take(step[some])
+            rows = means.values.take(step[some])
             # Most bytes that do the same stand side by side.
             fresh = rows != DEAD
             fresh[:, 1:] &= rows[:, 1:] != rows[:, :-1]
@@ -50,9 +51,8 @@ class Moves(NamedTuple):
     def reached(self, dfa: NestedDfa) -> NDArray[np.bool_]:
         """Return [S] the states that some text leads to."""
         spend(len(self.source))
-        inside = self.does < dfa.states
-        call = np.flatnonzero(~inside & (self.does < dfa.states + dfa.calls))
-        caller, call = self.source[call], self.does[call] - dfa.states
+        inside, calling = NestedStep.is_state(self.does), NestedStep.is_call(self.does)
+        caller, call = self.source[calling], NestedStep.number(self.does[calling])
         behind = dfa.behind[:, dfa.frame[call]]
         leads = np.concatenate([self.does[inside], dfa.entry[call], behind.ravel()])
         source = np.concatenate([self.source[inside], caller, np.broadcast_to(caller, behind.shape).ravel()])
@@ -161,18 +161,15 @@ class Backwards:
     """
 
     def __init__(self, dfa: NestedDfa, moves: Moves, some: NDArray[np.bool_]) -> None:
-        states, calls = dfa.states, dfa.calls
         kept = some[moves.source]
         source, does = moves.source[kept], moves.does[kept]
-        inside = does < states
-        calling = (does >= states) & (does < states + calls)
-        self.caller, self.call = source[calling], does[calling] - states
-        ending = does >= states + calls
-        self.caller_of_end, self.end = source[ending], does[ending] - states - calls
-        self._sources = _Lists(does[inside], source[inside], states)
+        inside, calling, ending = NestedStep.is_state(does), NestedStep.is_call(does), NestedStep.is_end(does)
+        self.caller, self.call = source[calling], NestedStep.number(does[calling])
+        self.caller_of_end, self.end = source[ending], NestedStep.number(does[ending])
+        self._sources = _Lists(does[inside], source[inside], dfa.states)
         self.accepting = np.flatnonzero(dfa.accepting & some)
         ends = np.concatenate([self.accepting, self.caller_of_end])
-        self.before_ends = self.before(np.zeros(states, bool), ends)
+        self.before_ends = self.before(np.zeros(dfa.states, bool), ends)
 
     def calls(self, dfa: NestedDfa) -> NDArray[np.bool_]:
         """Return [C] which calls are among them, and those of strings, whose moves lead behind them at once."""

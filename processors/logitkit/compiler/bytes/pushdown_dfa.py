@@ -13,7 +13,7 @@ By hand, for `sum ::= item ("+" item)*` and `item ::= "1" | "(" sum ")"`, where 
 
 Popping F in `item read` leads to `after F`, where the `)` is looked at again.
 
-Invariants: a frame is popped only in a state whose row says `POP`, and then the state and the frame together say where to go on;
+Invariants: a frame is popped only in a state whose row says so, and then the state and the frame together say where to go on;
 the number of frames only falls while a symbol is looked at again, so this ends.
 """
 
@@ -24,9 +24,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NEVER", "POP", "PushdownDfa"]
+__all__ = ["NEVER", "PushdownDfa"]
 
-POP = -1
 NEVER = 2**30
 
 
@@ -37,11 +36,11 @@ class PushdownDfa:
     The symbols are the classes of bytes, then the letters (special tokens), and last the end of the text.
 
     Args:
-        step: [S, K] int32, what each symbol does in each state. `DEAD`: it is illegal. Another number below S: it is read and
-            leads to that state. S + m: it is read, pushes the frames of move m and leads to that move's state. `POP`: it is not
-            read; the innermost frame is popped, and the symbol is looked at again in the state that `behind` has for the state
-            and the frame (illegal if it has none, or the stack is empty). The end of the text leads to `FINISHED`; nothing else
-            does. States 0 (dead) and 1 (finished) have rows of zeros; others are live.
+        step: [S, K] int32, what each symbol does in each state (`PushdownStep`). It is illegal; or it is read and leads to a
+            state; or it is read, pushes the frames of a move and leads to that move's state; or it is not read: the innermost
+            frame is popped, and the symbol is looked at again in the state that `behind` has for the state and the frame
+            (illegal if it has none, or the stack is empty). The end of the text leads to `FINISHED`; nothing else does. States 0
+            (dead) and 1 (finished) have rows of zeros; others are live.
         byte_class: [256] int64, the symbol of each byte.
         letters: The token ids that symbols stand for, in the order of their symbols.
         start: The start state.
@@ -51,7 +50,7 @@ class PushdownDfa:
         behind: [P, 3] int64, a state, a frame that may be popped in it, and the state that both lead to, sorted.
         need: [S] int64, the least number of further frames that must be open at once on the way from a state to the end of what
             its innermost frame called (or to the end of the text, if there is none).
-        further: [N, 3] int64, a state, a symbol and what it does there besides, sorted. Without any, the automaton is
+        further: [N, 3] int64, a state, a symbol and a step that it does there besides, sorted. Without any, the automaton is
             deterministic; else a text may lead to several places at once, and is in the language if one of them is at its end.
         frame_need: [F] int64, the most further frames that are needed behind each frame, after any symbol that may pop it. None:
             what the states behind it need.

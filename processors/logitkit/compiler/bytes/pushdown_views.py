@@ -20,12 +20,13 @@ from typing import TypeAlias
 import numpy as np
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
-from logitkit.compiler.bytes.pushdown_dfa import NEVER, POP
+from logitkit.compiler.bytes.pushdown_dfa import NEVER
+from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
 from logitkit.limits import Limits
 
 __all__ = ["Rows", "Views", "bits"]
 
-# For each node, masks of symbols and what they do: a node, `POP`, or `-2 - m` for move `m`.
+# For each node, masks of symbols and what they do: a `PushdownStep`, in which nodes are the states.
 Rows: TypeAlias = list[list[tuple[int, int]]]
 
 # More bits than these are found together.
@@ -117,12 +118,15 @@ class Views:
             if FINISHED in found:
                 self.own[view] |= 1 << FINISH
             self.does.append(sorted(found - {FINISHED}))
-        self.moves = sorted({-2 - does for found in self.does for does in found if does < 0})
+        self.moves = sorted(
+            {PushdownStep.move(does) for found in self.does for does in found if PushdownStep.is_push(does)}
+        )
         # Which views lead to each view, and then to each move.
         self.before: list[list[int]] = [[] for _ in range(len(self.views) + len(target))]
         for view, ways in enumerate(self.does):
             for does in ways:
-                self.before[does if does >= 0 else len(self.views) - 2 - does].append(view)
+                place = len(self.views) + PushdownStep.move(does) if PushdownStep.is_push(does) else does
+                self.before[place].append(view)
         limits.spend(sum(map(len, self.before)))
         self.exits: list[int] = []
         self.need: list[int] = []
@@ -137,7 +141,7 @@ class Views:
         """
         before = self.own, self.after, self.exits, self.need, self.frame_need, self.every_exit
         self.every_exit = False
-        reached = [view for does in self.does for view in does if view >= 0] + self.target
+        reached = [view for does in self.does for view in does if PushdownStep.is_state(view)] + self.target
         while True:
             self._settle()
             useless = {e for e, after in enumerate(self.after) if any(not self.exits[view] for view in after.values())}

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 
@@ -113,7 +114,7 @@ def texts_beside(
     """Find the states beside leaves.
 
     Args:
-        step: [S, K] what each class of bytes does: numbers below `S` are states, all others something else.
+        step: [S, K] what each class of bytes does (`NestedStep`).
         copies: The first state of the copies of leaves, to which all states from it on belong.
         excluded: The texts that leaves do not have.
         places: For each place where texts begin beside a leaf: the state of these texts after their quote, or 0 without such
@@ -126,6 +127,8 @@ def texts_beside(
     """
     if not places:
         return Beside(np.zeros((0, step.shape[1]), np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    if not all(NestedStep.is_state(text) for text, _, _ in places):
+        raise overlap()
     search = _Search(step, copies, excluded)
     fresh = {*places}
     while fresh:
@@ -164,7 +167,7 @@ class _Search:
 
     def following(self, level: list[Key]) -> set[Key]:
         """Find out what some states do that their leaves do not, and return the states beside leaves that they lead to."""
-        states, cells, rows, full = len(self.step), self._cells, self.excluded.rows, self.excluded.full
+        cells, rows, full = self._cells, self.excluded.rows, self.excluded.full
         fresh: set[Key] = set()
         for key in level:
             text, node, leaf = key
@@ -181,7 +184,7 @@ class _Search:
                 if after == DEAD:
                     cells.append((key, symbol, target))
                 elif symbol not in ends:
-                    if target >= states:
+                    if not NestedStep.is_state(target):
                         raise overlap()
                     both = target, listed.get(symbol, 0), after
                     fresh.add(both)
@@ -198,7 +201,7 @@ class _Search:
         found = self._leaves.get(state)
         if found is None:
             row = self.step[state]
-            ends = np.flatnonzero((row != DEAD) & ~((row >= self.copies) & (row < len(self.step))))
+            ends = np.flatnonzero((row != DEAD) & (row < self.copies))
             found = self._leaves[state] = row.tolist(), {*ends.tolist()}
         return found
 

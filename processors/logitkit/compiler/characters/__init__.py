@@ -10,4 +10,5 @@ lengths, widths                      how long texts are: of an automaton, and of
 counted                              repetition copied instead of rebuilt
 code_units                           from UTF-16 code units to characters
 alphabet, symbol_blocks              classes of code points that a pattern does not distinguish; overlapping sets of these
+symbols                              code points, and numbers for calls, words and special tokens in the same sets
 """

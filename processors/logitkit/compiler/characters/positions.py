@@ -10,12 +10,10 @@ from typing import NamedTuple
 from logitkit.budget import spent, took
 from logitkit.compiler.characters.components import reached
 from logitkit.compiler.characters.factoring import factor
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.limits import Limits
-from logitkit.patterns.charset import MAX_CODE_POINT, CharSet
+from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Empty, Graph, Machine, Node, Repeat
-
-# A call reads a symbol of its own, behind all code points: this one plus the number of what is called.
-CALLS = MAX_CODE_POINT + 1
 
 # What it costs to put two parts together, beside what is joined.
 JOIN_STEPS = 10
@@ -138,7 +136,7 @@ class PositionBuilder:
             case Empty():
                 return EMPTY
             case Call(definition):
-                return self.character(CharSet.single(CALLS + definition))
+                return self.character(CharSet.single(Symbol.call(definition)))
             case Concat(parts):
                 return self.concat(parts)
             case Alternate(options):

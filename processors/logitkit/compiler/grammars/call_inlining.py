@@ -18,8 +18,8 @@ from collections import Counter, defaultdict
 from typing import TypeAlias
 
 from logitkit.compiler.characters.components import components
-from logitkit.compiler.characters.positions import CALLS
 from logitkit.compiler.characters.subset import SymbolDfa
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.grammars.nfa import Nfa
 from logitkit.compiler.grammars.rule_automata import RuleAutomata
 from logitkit.compiler.grammars.simulation import after_reading
@@ -56,10 +56,6 @@ def inlined(rules: RuleAutomata, limits: Limits) -> dict[int, SymbolDfa]:
     return found
 
 
-def _call_bits(rules: RuleAutomata) -> dict[int, int]:
-    return {symbol - CALLS: 1 << rules.alphabet.size + i for i, symbol in enumerate(rules.special)}
-
-
 def _graph(edges: dict[int, dict[int, int]]) -> list[list[int]]:
     """Return the strongly connected components of all nodes of a graph."""
     nodes = [*edges]
@@ -71,7 +67,7 @@ def _graph(edges: dict[int, dict[int, int]]) -> list[list[int]]:
 
 def without_left_recursion(rules: RuleAutomata, limits: Limits) -> dict[int, SymbolDfa]:
     """Return the automata of all rules with their left recursion as loops."""
-    bit = _call_bits(rules)
+    bit = rules.call_bits()
     left = {r: {c: 0 for state, c, _ in rules.calls(dfa) if state == 0} for r, dfa in rules.automata.items()}
     automata = dict(rules.automata)
     for component in _graph(left):
@@ -95,7 +91,7 @@ def without_left_recursion(rules: RuleAutomata, limits: Limits) -> dict[int, Sym
                     if mask & ~among:
                         nfa.edges[start].append((mask & ~among, base + t))
                     for symbol in rules.split(mask & among)[1]:
-                        nfa.empty[ended[symbol - CALLS]].append(base + t)
+                        nfa.empty[ended[Symbol.number(symbol)]].append(base + t)
             nfa.empty[ended[rule]].append(end)
             # The others begin with a text of this one, or do not count.
             smaller = nfa.minimal(start, end)
@@ -194,7 +190,7 @@ def _written_out(
     """Return the automaton of one rule with copies of the rules that do not stay rules."""
     if all(c in heads and not (c == head and last) for _, c, _, last in calls[head]):
         return automata[head]
-    bit = _call_bits(rules)
+    bit = rules.call_bits()
     nfa = Nfa(limits)
     end = nfa.add()
     copies: dict[tuple[int, int], int] = {}

@@ -11,7 +11,7 @@ dead node are removed. If something is neither safe nor dead, a rule would have 
 from __future__ import annotations
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
-from logitkit.compiler.bytes.pushdown_dfa import POP
+from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
 from logitkit.compiler.bytes.pushdown_views import FINISH, Rows, Views, bits
 from logitkit.compiler.grammars.set_nodes import BOTTOM, SetNodes
 from logitkit.errors import GrammarError, PatternTooLarge
@@ -120,9 +120,10 @@ class _Places:
 
     def after(self, node: int, does: int) -> tuple[int, int]:
         """Return the node after reading a symbol, and the contexts that may be innermost there."""
-        if does >= 0:
+        if PushdownStep.is_state(does):
             return does, self.nodes.tops[node]
-        return self.nodes.target[-2 - does], 1 << self.nodes.followed[-2 - does][1]
+        move = PushdownStep.move(does)
+        return self.nodes.target[move], 1 << self.nodes.followed[move][1]
 
     def all_in(self, some: list[int]) -> bool:
         """Whether all places are among some."""

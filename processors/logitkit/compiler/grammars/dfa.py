@@ -9,6 +9,7 @@ import numpy as np
 from logitkit.budget import one_budget, spent
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
+from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.bytes.pushdown_views import Views, bits
 from logitkit.compiler.grammars.call_inlining import inlined
 from logitkit.compiler.grammars.contradictions import without_contradictions
@@ -59,15 +60,14 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
             for mask, does in row:
                 if mask not in members:
                     members[mask] = [*bits(mask)]
-                number = does if does >= -1 else states - 2 - does
                 if not nodes.split:
-                    step[state, members[mask]] = number
+                    step[state, members[mask]] = does
                     continue
                 for symbol in members[mask]:
                     if step[state, symbol] == DEAD:
-                        step[state, symbol] = number
-                    elif step[state, symbol] != number:
-                        further.append((state, symbol, number))
+                        step[state, symbol] = does
+                    elif step[state, symbol] != does:
+                        further.append((state, symbol, does))
         need = np.array(views.need[:states], np.int64)
         need[:FIRST_STATE] = 0
         behind = sorted((n, frame, after if live[after] else DEAD) for (n, frame), after in nodes.behind.items())
@@ -81,7 +81,7 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
             len(nodes.frames),
             np.array(behind, np.int64).reshape(-1, 3),
             need,
-            np.array(sorted({*further}), np.int64).reshape(-1, 3),
+            np.array(sorted({*further}, key=lambda f: (*f[:2], PushdownStep.order(f[2]))), np.int64).reshape(-1, 3),
             np.array(views.frame_need, np.int64),
         )
 

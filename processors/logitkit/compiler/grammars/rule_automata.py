@@ -15,20 +15,17 @@ from typing import TypeAlias
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.components import reached
 from logitkit.compiler.characters.minimise import minimise
-from logitkit.compiler.characters.positions import CALLS, Part, PositionBuilder, Positions, positions_of
+from logitkit.compiler.characters.positions import Part, PositionBuilder, Positions, positions_of
 from logitkit.compiler.characters.subset import SymbolDfa, determinise
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.grammars.rule_trees import check_trees, nullable_rules
 from logitkit.compiler.grammars.rules import Rules
-from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import GrammarError
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Look, Machine, Node
 
 __all__ = ["RuleAutomata", "rule_automata", "rule_positions"]
-
-# A condition on the next character: this plus its number.
-LOOKS = CALLS + 2**23
 
 # The state after a text that must not come next.
 FORBIDDEN = -1
@@ -47,8 +44,8 @@ class RuleAutomata:
 
     Args:
         alphabet: The characters that all of them tell apart.
-        special: What each symbol after those of the alphabet stands for: `CALLS` plus a rule, `LETTERS` plus a special token,
-            or `LOOKS` plus a condition.
+        special: What each symbol after those of the alphabet stands for: the `Symbol` of a rule that is called, of a special
+            token, or of a condition.
         looks: For each condition, the automaton of the texts that must not come next: for each state, the characters as a mask
             of the alphabet, and the state that they lead to, or `FORBIDDEN`.
         automata: The automaton of the texts of each rule that are not empty.
@@ -75,13 +72,21 @@ class RuleAutomata:
     def calls(self, automaton: SymbolDfa) -> list[tuple[int, int, int]]:
         """Return the calls in an automaton: state, rule, and the state after it."""
         return [
-            (state, symbol - CALLS, target)
+            (state, Symbol.number(symbol), target)
             for state, row in enumerate(automaton.moves)
             for target, mask in row.items()
             if mask >> self.alphabet.size
             for symbol in self.split(mask)[1]
-            if symbol < LETTERS
+            if Symbol.is_call(symbol)
         ]
+
+    def call_bits(self) -> dict[int, int]:
+        """Return the mask of the symbol that calls each rule."""
+        return {
+            Symbol.number(symbol): 1 << self.alphabet.size + i
+            for i, symbol in enumerate(self.special)
+            if Symbol.is_call(symbol)
+        }
 
 
 class _Builder(PositionBuilder):
@@ -98,7 +103,7 @@ class _Builder(PositionBuilder):
                 return super().part(tree)._replace(nullable=definition in self.nullable)
             case Look(node):
                 number = self.looks.setdefault(_texts(node), len(self.looks))
-                return super().part(Characters(CharSet.single(LOOKS + number)))
+                return super().part(Characters(CharSet.single(Symbol.lookahead(number))))
             case Characters(charset):
                 return super().part(_one_symbol_each(charset))
             case _:
@@ -120,13 +125,10 @@ def _texts(node: Node) -> Texts:
 
 def _one_symbol_each(charset: CharSet) -> Node:
     """Return a set as a choice of its characters and of each of its special tokens, which are symbols of their own."""
-    if not charset or charset.ranges[-1][1] < CALLS or len(charset) == 1:
+    if not charset or Symbol.is_character(charset.ranges[-1][1]) or len(charset) == 1:
         return Characters(charset)
-    tokens = [
-        symbol for first, last in charset.ranges if last >= CALLS for symbol in range(max(first, CALLS), last + 1)
-    ]
-    options = [Characters(CharSet.single(symbol)) for symbol in tokens]
-    plain = CharSet.of([(first, last) for first, last in charset.ranges if last < CALLS])
+    plain = CharSet(tuple([pair for pair in charset.ranges if Symbol.is_character(pair[1])]))
+    options = [Characters(CharSet.single(symbol)) for symbol in CharSet(charset.ranges[len(plain.ranges) :])]
     return Alternate((*([Characters(plain)] if plain else []), *options)) if plain or len(options) > 1 else options[0]
 
 
@@ -144,8 +146,8 @@ def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:
     looks: dict[Texts, int] = {}
     positions = {rule: rule_positions(rules.bodies[rule], nullable, looks, limits) for rule in used}
     charsets = dict.fromkeys(charset for found in positions.values() for charset in found.charsets)
-    plain = [charset for charset in charsets if not charset or charset.ranges[-1][1] < CALLS]
-    special = [charset for charset in charsets if charset and charset.ranges[-1][1] >= CALLS]
+    plain = [charset for charset in charsets if not charset or Symbol.is_character(charset.ranges[-1][1])]
+    special = [charset for charset in charsets if charset and not Symbol.is_character(charset.ranges[-1][1])]
     pairs = [*dict.fromkeys([*plain, *(charset for texts in looks for row in texts for charset, _ in row)])]
     limits.check_work(len(pairs) * sum(len(charset.ranges) for charset in pairs) // 8)
     alphabet = Alphabet.of(pairs)
@@ -178,7 +180,7 @@ def _drop_unproductive(rules: RuleAutomata, limits: Limits) -> None:
     for rule, found in calls.items():
         for _, callee, _ in found:
             callers.setdefault(callee, set()).add(rule)
-    bit = {symbol - CALLS: 1 << rules.alphabet.size + i for i, symbol in enumerate(rules.special) if symbol < LETTERS}
+    bit = rules.call_bits()
     never = sum(bit.values())
     productive: set[int] = set()
     todo = [*automata]

@@ -14,7 +14,7 @@ class Rules:
     """A context-free grammar.
 
     A tree may contain `Call(i)`, a text of rule `i`, in any place and any number, so rules may be ambiguous, nullable, and left-
-    or right-recursive. The character `LETTERS + i` (`compiler.networks.symbols`) stands for special token `i` of `letters`.
+    or right-recursive. The symbol `Symbol.special_token(i)` stands for special token `i` of `letters`.
     A negative `Look` ahead for one character may stand anywhere: the text after this place must not begin with such a
     character. Readers use it for the longest match of a lexer. There are no other assertions and no atomic groups: a reader
     compiles patterns that have them to a `Machine`.

@@ -32,7 +32,7 @@ from collections import deque
 
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
-from logitkit.compiler.bytes.pushdown_dfa import POP
+from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
 from logitkit.compiler.bytes.pushdown_views import bits
 from logitkit.compiler.grammars.plans import MOST_CONFIGURATIONS, MOST_FRAMES, NO_CONDITIONS, STEPS, Plan, Plans
 from logitkit.compiler.grammars.shared_frames import Frame, shared_frames
@@ -65,7 +65,7 @@ class SetNodes:
         split: Whether nodes are split, so that a symbol may have several outcomes.
 
     Attributes:
-        rows: For each node, masks of symbols and what they do: a node, `POP`, or `-2 - m` for move `m`.
+        rows: For each node, masks of symbols and what they do: a `PushdownStep`, in which nodes are the states.
         pushed: For each move, the frames that it pushes, the outermost first.
         target: The node that each move leads to.
         frames: The frames.
@@ -234,13 +234,13 @@ class SetNodes:
 
     def follow(self, node: int, does: int) -> None:
         """Go on after what reading a symbol does in a node."""
-        if does >= 0:
+        if PushdownStep.is_state(does):
             if does != FINISHED:
                 self.next_nodes[node][does] = None
                 self.ask(does, self.every)
                 self.add_tops(does, self.tops[node])
             return
-        move = -2 - does
+        move = PushdownStep.move(does)
         if move not in self.followed:
             self.followed[move] = self.new_contexts(move)
         self.next_contexts[node][self.followed[move][0]] = None
@@ -291,7 +291,7 @@ class SetNodes:
         if move == len(self.pushed):
             self.pushed.append(numbers)
             self.target.append(target)
-        return -2 - move
+        return PushdownStep.push(move)
 
     def frame(self, frame: Frame) -> int:
         """Return the number of a frame."""

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.bytes.in_utf8 import to_bytes
-from logitkit.compiler.characters.positions import CALLS
 from logitkit.compiler.characters.subset import SymbolDfa
-from logitkit.compiler.grammars.rule_automata import FORBIDDEN, LOOKS, Condition, RuleAutomata
-from logitkit.compiler.networks.symbols import LETTERS
+from logitkit.compiler.characters.symbols import Symbol
+from logitkit.compiler.grammars.rule_automata import FORBIDDEN, Condition, RuleAutomata
 from logitkit.limits import Limits
 
 __all__ = ["TAIL", "StackMachine", "stack_machine"]
@@ -122,13 +121,14 @@ def stack_machine(rules: RuleAutomata, heads: dict[int, SymbolDfa], letters: int
     for at, found in enumerate(special):
         state = at + FIRST_STATE
         for symbol, t in found:
-            if symbol >= LOOKS:
-                looks[state] = [*looks[state], (conditions[symbol - LOOKS] + FIRST_STATE, t)]
-            elif symbol >= LETTERS:
-                moves[state][t] = moves[state].get(t, 0) | 1 << classes + symbol - LETTERS
-            else:
+            number = Symbol.number(symbol)
+            if Symbol.is_call(symbol):
                 last = rule[at] and ends[t] and not (moves[t] or special[t - FIRST_STATE])
-                calls[state] = [*calls[state], (base[symbol - CALLS] + FIRST_STATE, TAIL if last else t)]
+                calls[state] = [*calls[state], (base[number] + FIRST_STATE, TAIL if last else t)]
+            elif Symbol.is_special_token(symbol):
+                moves[state][t] = moves[state].get(t, 0) | 1 << classes + number
+            else:
+                looks[state] = [*looks[state], (conditions[number] + FIRST_STATE, t)]
     free += FIRST_STATE
     return StackMachine(
         step, written.byte_class, moves, calls, looks, ends, rule_of, classes + letters + 1, free, FIRST_STATE
@@ -152,7 +152,7 @@ def _whole_text(rules: RuleAutomata, heads: dict[int, SymbolDfa], is_called: boo
     """Return the automaton of the whole text, which may be empty."""
     if is_called:
         # A call of the start, rather than a second copy of it.
-        bit = 1 << rules.alphabet.size + rules.special.index(CALLS + rules.start)
+        bit = rules.call_bits()[rules.start]
         return SymbolDfa([{1: bit}, {}], [rules.nullable, True])
     if rules.start not in heads:
         return SymbolDfa([{}], [rules.nullable])

@@ -1,7 +1,7 @@
 """Definitions that call each other, such as those of a recursive JSON Schema, as automata over bytes.
 
 network              what comes in: trees that call each other, and strings that are known as automata
-symbols, renumbered  what stands for calls, words and special tokens in a tree; a tree as part of a larger network
+renumbered           a tree as part of a larger network, with other numbers of its calls, words and special tokens
 part, parts          one automaton over characters for everything that is called; known_parts keeps those of many networks
 overlaps             calls that begin with the same bracket, and words that are also called strings
 token_limits         free text of a limited number of tokens

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.texts_beside import OVERLAPPING_BRACKET, BracketsOverlap, CallsOverlap, CountsOverlap
-from logitkit.compiler.networks.leaf_copies import CALL, END, LeafCopies, Quote, add_rows
+from logitkit.compiler.networks.leaf_copies import LeafCopies, Quote, add_rows
 from logitkit.compiler.networks.words import Words
 
 __all__ = ["Joint"]
@@ -66,7 +67,7 @@ class Joint(LeafCopies):
             # Where each state of the part leads, or which end it is; numbered before the columns are spread, as these are many.
             leads = np.arange(first - FIRST_STATE, last, dtype=np.int32)
             leads[:FIRST_STATE] = DEAD
-            leads = np.where(end_at[leads] >= 0, END + end_at[leads], leads).astype(np.int32)
+            leads = np.where(end_at[leads] >= 0, NestedStep.end(end_at[leads]), leads).astype(np.int32)
             step[first:last] = leads[dfa.step[FIRST_STATE:]][:, columns]
             if not called:
                 accepting[first:last] = dfa.accepting[FIRST_STATE:]
@@ -86,11 +87,6 @@ class Joint(LeafCopies):
         blocks = len(self.frames) - frames
         copies = copies._replace(strings=np.append(copies.strings, np.zeros(blocks, bool)))
         states = len(step)
-        # Numbers of calls and ends come behind those of states.
-        flat = step.ravel()
-        places = np.flatnonzero(flat >= CALL)
-        does = flat[places]
-        flat[places] = np.where(does >= END, does - END + states + len(self.calls), does - CALL + states)
         behind_of = np.zeros((len(self.ends), len(self.frames)), np.int64)
         for (body, behind), frame in self.frames.items():
             for marks, target in behind:
@@ -133,7 +129,7 @@ class Joint(LeafCopies):
             rows.append((state, self.byte_class[byte], self.calls.setdefault((body, frame), len(self.calls))))
         source, symbol, call = np.array(rows, np.int64).reshape(-1, 3).T
         taken = np.flatnonzero(step[source, symbol] != DEAD)
-        step[source, symbol] = CALL + call
+        step[source, symbol] = NestedStep.call(call)
         return {opened[i].byte for i in taken.tolist()}
 
     def _add_words(self, step: NDArray[np.int32]) -> None:

@@ -17,17 +17,15 @@ from logitkit.compiler.bytes.behaviours import starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.concatenation import joint_byte_classes
 from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
+from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
 from logitkit.compiler.bytes.texts_beside import CountsOverlap, Excluded, texts_beside
 from logitkit.compiler.networks.network import Network, Strings, TextLeaf
 from logitkit.compiler.networks.part import Called, Part
 from logitkit.limits import Limits
 
-__all__ = ["CALL", "END", "LeafCopies", "Quote", "add_rows"]
+__all__ = ["LeafCopies", "Quote", "add_rows"]
 
 Ints = NDArray[np.int64]
-
-# Until the number of states is known, calls and ends have numbers from here on in place of states.
-CALL, END = 2**28, 2**29
 
 # Copies of one leaf with more states in all are large: the leaf is called instead, which takes a place on the stack.
 LARGE_COPIES = 2_000
@@ -168,9 +166,12 @@ class LeafCopies:
         ]
         add_rows(step, int(first[-1]) - before)
         for (leaf, leads), begin in zip(self.copies, first.tolist(), strict=False):
-            ends = [target if target >= 0 else END - 1 - target for target in leads]
-            does = np.concatenate([np.zeros(FIRST_STATE, np.int32), np.arange(begin, begin + len(own[leaf])), ends])
-            step[begin : begin + len(own[leaf])] = does.astype(np.int32)[own[leaf]]
+            ends = [target if target >= 0 else NestedStep.end(-1 - target) for target in leads]
+            copied = np.arange(begin - FIRST_STATE, begin + len(own[leaf]), dtype=np.int32)
+            copied[:FIRST_STATE] = DEAD
+            does = ByStep(copied, 0, len(ends))
+            does.ends[:] = ends
+            step[begin : begin + len(own[leaf])] = does.values[own[leaf]]
         states = len(step)
         text = step[source, opening].astype(np.int64)
         entered = first[copy]
@@ -183,7 +184,9 @@ class LeafCopies:
         add_rows(step, len(found.step))
         step[states:] = found.step
         calls = [
-            CALL + self.calls.setdefault((len(self.bodies) + leaf_of[c], f), len(self.calls)) if f >= 0 else -1
+            NestedStep.call(self.calls.setdefault((len(self.bodies) + leaf_of[c], f), len(self.calls)))
+            if f >= 0
+            else DEAD
             for c, f in zip(copy.tolist(), frame.tolist(), strict=True)
         ]
         step[source, opening] = np.where(frame >= 0, calls, entered)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.leaf import Copies
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
+from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
 from logitkit.compiler.bytes.nesting_needs import Backwards, Moves, alive, behind_is, needs
 from logitkit.compiler.bytes.renumbering import renumbered_table
 from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CountsOverlap
@@ -52,18 +53,13 @@ def live(dfa: NestedDfa) -> NestedDfa:
     if (ends & ~usable & ~behind_is(dfa, need == NEVER)).any():
         raise BracketsOverlap("behind a call no text can be ended, but for some of its texts only")
     left = np.flatnonzero(usable)
-    # What each number in the table stands for now.
-    means = np.concatenate(
-        [
-            number,
-            np.where(usable, len(known) + np.cumsum(usable) - 1, DEAD),
-            len(known) + len(left) + np.arange(len(dfa.behind)),
-        ]
-    )
+    # What each step of the table stands for now.
+    means = dfa.renumbered_steps(number.astype(np.int32))
+    means.calls[:] = np.where(usable, NestedStep.call(np.cumsum(usable) - 1), DEAD)
     # Nothing looks at the moves from here on, and the tables are large.
     del moves, backwards
     copies = None if dfa.copies is None else _left(dfa.copies, number, len(known), owner)
-    step = renumbered_table(dfa.step, known, means.astype(np.int32))
+    step = renumbered_table(dfa.step, known, means)
     step[:FIRST_STATE] = DEAD
     accepting = (dfa.accepting & met)[known]
     accepting[:FIRST_STATE] = False
@@ -107,29 +103,28 @@ def _renumbered(leads: NDArray[np.int64], number: NDArray[np.int64]) -> NDArray[
 
 def _moves(dfa: NestedDfa, owner: NDArray[np.int64]) -> Moves:
     """Return what the states do: a copy with one exit has one state, the first, which leads there, as strings may be long."""
-    means = np.arange(dfa.states + dfa.calls + len(dfa.behind), dtype=np.int32)
+    means = dfa.renumbered_steps(np.arange(dfa.states, dtype=np.int32))
     if dfa.copies is None:
         found = [Moves.of(dfa.step, np.arange(dfa.states), means)]
     else:
         found = _of_copies(dfa, dfa.copies, owner, means)
     found += [Moves(np.flatnonzero(leads), leads[leads != DEAD]) for leads in dfa.letters.values()]
     if dfa.returns:
-        first_end = dfa.states + dfa.calls
-        found.append(Moves(*np.array([(state, first_end + end) for state, end in dfa.returns.items()], np.int64).T))
+        found.append(Moves(*np.array([(s, NestedStep.end(end)) for s, end in dfa.returns.items()], np.int64).T))
     return Moves(*map(np.concatenate, zip(*found, strict=True)))
 
 
-def _of_copies(dfa: NestedDfa, copies: Copies, owner: NDArray[np.int64], means: NDArray[np.int32]) -> list[Moves]:
+def _of_copies(dfa: NestedDfa, copies: Copies, owner: NDArray[np.int64], means: ByStep) -> list[Moves]:
     """Return what bytes make the states do, where there are copies of leaves."""
     single = np.array([exits[0] if len({*exits}) == 1 else DEAD for exits in copies.exits], np.int64)
-    single = np.where(single < 0, dfa.states + dfa.calls - 1 - single, single)
+    single = np.where(single < 0, NestedStep.end(-1 - single), single)
     short = np.append(single != DEAD, False)[owner]
     within = np.flatnonzero(short)
-    means[within] = copies.first[owner[within]]
+    means.states[within] = copies.first[owner[within]]
     # What strings that are called need is nothing: there is room for one of them wherever there is room for a bracket. So
     # the byte that opens one leads at once to what follows it.
     called = np.flatnonzero(copies.strings[dfa.frame])
-    means[dfa.states + called] = dfa.behind[:, dfa.frame[called]].max(axis=0, initial=DEAD)
+    means.calls[called] = dfa.behind[:, dfa.frame[called]].max(axis=0, initial=DEAD)
     alone = np.flatnonzero(single != DEAD)
     return [Moves.of(dfa.step, np.flatnonzero(~short), means), Moves(copies.first[alone], single[alone])]
 

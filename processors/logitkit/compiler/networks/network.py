@@ -8,10 +8,9 @@ from typing import Literal
 
 from logitkit.compiler.bytes.leaf import Leaf
 from logitkit.compiler.networks.renumbered import renumbered
-from logitkit.compiler.networks.symbols import LETTERS, WORDS
 from logitkit.patterns.syntax import Node
 
-__all__ = ["LETTERS", "WORDS", "Definition", "Network", "PlacedDefinition", "Strings", "TextLeaf"]
+__all__ = ["Definition", "Network", "PlacedDefinition", "Strings", "TextLeaf"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +122,11 @@ class Network:
     Args:
         main: The language of the whole text.
         definitions: What is called, by index.
-        words: Texts of which none begins another one. The character `WORDS + i` stands for the whole of text `i`, so that long
-            names are one step of what is worked out over characters.
-        letters: The ids of special tokens. The character `LETTERS + i` stands for token `i` of them; only `main` has such ones.
-            The id `OTHERS` stands for all ids without text that are not listed, `WHOLE` for all ids with text that are not. Ids
-            below these stand for limits of tokens.
+        words: Texts of which none begins another one. `Symbol.word(i)` stands for the whole of text `i`, so that long names are
+            one step of what is worked out over characters.
+        letters: The ids of special tokens. `Symbol.special_token(i)` stands for token `i` of them; only `main` has such ones. The
+            id `OTHERS` stands for all ids without text that are not listed, `WHOLE` for all ids with text that are not. Ids below
+            these stand for limits of tokens.
         token_limits: The limits: the ids for the text and for its end, and the greatest number of tokens.
     """
 

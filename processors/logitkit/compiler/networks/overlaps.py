@@ -18,12 +18,12 @@ from functools import partial
 from logitkit.budget import spent, took
 from logitkit.compiler.bytes.texts_beside import OVERLAPPING_BRACKET, BracketsOverlap, CountsOverlap
 from logitkit.compiler.characters.alphabet import Alphabet
-from logitkit.compiler.characters.positions import CALLS, Positions
+from logitkit.compiler.characters.positions import Positions
 from logitkit.compiler.characters.subset import Check, SymbolDfa
 from logitkit.compiler.characters.symbol_blocks import shared_symbols, split
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings, TextLeaf
 from logitkit.compiler.networks.part import Bracket, Called, Part
-from logitkit.compiler.networks.symbols import LETTERS, MARKS, WORDS
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 
@@ -63,10 +63,10 @@ def _check_bracket(calling: frozenset[int], reading: frozenset[int], future: tup
 
 
 def _calls_recursively(bracket: str, symbol: CharSet, network: Network) -> bool:
-    number = symbol.ranges[0][0] - CALLS
-    if not 0 <= number < len(network.definitions):
+    first = symbol.ranges[0][0]
+    if not Symbol.is_call(first):
         return False
-    definition = network.definitions[number]
+    definition = network.definitions[Symbol.number(first)]
     return isinstance(definition, Definition | PlacedDefinition) and definition.opening == bracket and definition.recurs
 
 
@@ -92,7 +92,8 @@ class Resolver:
         marks_of: Callable[[Called], Iterable[int]],
     ) -> None:
         self.marks_of = marks_of
-        self.dfa, self.alphabet, self.special, self.network, self.limits = dfa, alphabet, special, network, limits
+        self.dfa, self.alphabet, self.network, self.limits = dfa, alphabet, network, limits
+        self.special = [(Symbol.kind(symbol), Symbol.number(symbol)) for symbol in special]
         self.number: dict[frozenset[int], int] = {frozenset([0]): 0}
         self.work, self.left = 0, limits.work - spent()
         self.sets = [frozenset([0])]
@@ -166,16 +167,16 @@ class Resolver:
                 if mask & characters:
                     text.append((target, mask & characters))
                 while above:
-                    symbol = self.special[(above & -above).bit_length() - 1]
+                    kind, number = self.special[(above & -above).bit_length() - 1]
                     above &= above - 1
-                    if symbol >= LETTERS:
-                        letters.setdefault(symbol - LETTERS, set()).add(target)
-                    elif symbol >= WORDS:
-                        words.setdefault(symbol - WORDS, set()).add(target)
-                    elif symbol >= MARKS:
-                        marks |= 1 << (symbol - MARKS)
+                    if kind == "special token":
+                        letters.setdefault(number, set()).add(target)
+                    elif kind == "word":
+                        words.setdefault(number, set()).add(target)
+                    elif kind == "mark":
+                        marks |= 1 << number
                     else:
-                        calls.setdefault(symbol - CALLS, set()).add(target)
+                        calls.setdefault(number, set()).add(target)
         return text, calls, words, letters, marks
 
     def _merged(self, text: list[tuple[int, int]], members: frozenset[int]) -> dict[int, int]:

@@ -13,13 +13,13 @@ from functools import partial
 
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.minimise import minimise
-from logitkit.compiler.characters.positions import CALLS, positions_of
+from logitkit.compiler.characters.positions import positions_of
 from logitkit.compiler.characters.subset import determinise
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.networks.known_parts import KnownParts
 from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings, TextLeaf
 from logitkit.compiler.networks.overlaps import Resolver, bracket_checks
 from logitkit.compiler.networks.part import Called, Part
-from logitkit.compiler.networks.symbols import MARKS
 from logitkit.compiler.networks.token_limits import text_checks
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
@@ -139,7 +139,7 @@ def _tree(called: Called, network: Network) -> Node:
         definition = network.definitions[d]
         # Such a text is never a part: its automaton is known.
         assert not isinstance(definition, TextLeaf)
-        marked.append(Concat((definition.body, Characters(CharSet.single(MARKS + mark)))))
+        marked.append(Concat((definition.body, Characters(CharSet.single(Symbol.mark(mark))))))
     return Alternate(tuple(marked)) if len(marked) > 1 else marked[0]
 
 
@@ -152,7 +152,7 @@ def _part(
     positions = positions_of(tree, limits)
     special: dict[CharSet, int] = {}
     for charset in positions.charsets:
-        if charset.ranges and charset.ranges[0][0] >= CALLS:
+        if charset.ranges and not Symbol.is_character(charset.ranges[0][0]):
             special.setdefault(charset, len(special))
     alphabet = Alphabet.of(c for c in positions.charsets if c not in special)
     mask_of = {**alphabet.members, **{c: 1 << (alphabet.size + i) for c, i in special.items()}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from logitkit.compiler.networks.symbols import LETTERS, WORDS
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.inner_trees import with_inside
 from logitkit.patterns.syntax import Alternate, Call, Characters, Node
@@ -47,11 +47,11 @@ class _Renumbering:
         return Call(self.calls[tree.definition]) if isinstance(tree, Call) else with_inside(tree, self.of)
 
     def _characters(self, tree: Characters) -> Node:
-        ranges = tree.charset.ranges
-        if not ranges or ranges[0][0] < WORDS:
-            return tree
-        if ranges[0][0] >= LETTERS:
-            numbers = [number - LETTERS for first, last in ranges for number in range(first, last + 1)]
-            tokens = [Characters(CharSet.single(LETTERS + self.letters[number])) for number in numbers]
+        first = tree.charset.ranges[0][0] if tree.charset else 0
+        if Symbol.is_special_token(first):
+            numbers = [self.letters[Symbol.number(symbol)] for symbol in tree.charset]
+            tokens = [Characters(CharSet.single(Symbol.special_token(number))) for number in numbers]
             return Alternate(tuple(tokens)) if len(tokens) > 1 else tokens[0]
-        return Characters(CharSet.single(WORDS + self.words[ranges[0][0] - WORDS]))
+        if Symbol.is_word(first):
+            return Characters(CharSet.single(Symbol.word(self.words[Symbol.number(first)])))
+        return tree

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import Copies, Leaf
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.renumbering import renumbered_table
 from logitkit.compiler.bytes.sorting import examples
 
@@ -76,7 +77,7 @@ def _regions(dfa: NestedDfa) -> list[Ints]:
     # What follows a text inside of brackets may close them, which a remainder after a leaf of text cannot.
     apart |= _inside_brackets(dfa)
     # A move that opens or closes a bracket has no place in a leaf.
-    apart |= (step >= dfa.states).any(axis=1)
+    apart |= ~NestedStep.is_state(step).all(axis=1)
     bytes_of = np.bincount(dfa.byte_class, minlength=step.shape[1])
     within = _with_limits(dfa, ~apart & (_bytes_read(step, bytes_of) >= MANY_BYTES), ~apart, bytes_of)
     states = np.flatnonzero(with_characters(dfa, within) & ~apart)
@@ -127,13 +128,11 @@ def _inside_brackets(dfa: NestedDfa) -> NDArray[np.bool_]:
     fresh = np.unique(dfa.entry)
     while len(fresh):
         met[fresh] = True
-        led = np.zeros(dfa.states + dfa.calls + len(dfa.behind), bool)
-        led[dfa.step[fresh]] = True
-        calls = np.flatnonzero(led[dfa.states : dfa.states + dfa.calls])
-        found = led[: dfa.states]
-        found[dfa.behind[:, dfa.frame[calls]]] = True
-        found[:FIRST_STATE] = False
-        fresh = np.flatnonzero(found & ~met)
+        led = dfa.by_step(np.zeros(dfa.states, bool))
+        led.values[dfa.step[fresh]] = True
+        led.states[dfa.behind[:, dfa.frame[led.calls]]] = True
+        led.states[:FIRST_STATE] = False
+        fresh = np.flatnonzero(led.states & ~met)
     return met
 
 
@@ -153,14 +152,13 @@ def with_characters(dfa: NestedDfa, text: NDArray[np.bool_], leaving: bool = Fal
     first = np.unique(dfa.byte_class[begins])
     inside = (dfa.step[:, first] == DEAD).all(axis=1) & (dfa.step != DEAD).any(axis=1)
     inside[:FIRST_STATE] = False
-    # Numbers above those of states stand for brackets, which do not lead on in the text.
-    others = np.zeros(dfa.calls + len(dfa.behind), bool)
     while True:
-        led = np.zeros(dfa.states + len(others), bool)
-        led[dfa.step[within]] = True
-        fresh = np.flatnonzero(led[: dfa.states] & inside & ~within)
+        led = dfa.by_step(np.zeros(dfa.states, bool))
+        led.values[dfa.step[within]] = True
+        fresh = np.flatnonzero(led.states & inside & ~within)
         rows = dfa.step[fresh]
-        leads = np.append(within, others)[rows]
+        # Brackets do not lead on in the text.
+        leads = dfa.by_step(within).values[rows]
         found = leads.any(axis=1) if leaving else (leads | (rows == DEAD)).all(axis=1)
         if not found.any():
             return within
@@ -216,9 +214,8 @@ def _leaf(dfa: NestedDfa, begin: int, end: int) -> tuple[Leaf, tuple[int, ...]]:
     outside = (rows != DEAD) & ((rows < begin) | (rows >= end))
     leads = list(dict.fromkeys(rows[outside].tolist()))
     number = {state: place for place, state in enumerate(leads)}
-    size = end - begin
     step = np.where(rows == DEAD, DEAD, rows - begin + FIRST_STATE)
-    step[outside] = FIRST_STATE + size + np.array([number[s] for s in rows[outside].tolist()], np.int64)
+    step[outside] = NestedStep.end(np.array([number[s] for s in rows[outside].tolist()], np.int64))
     whole = np.concatenate([np.zeros((FIRST_STATE, step.shape[1]), np.int32), step.astype(np.int32)])
     return Leaf(whole, byte_class, tuple(range(1, len(leads) + 1)), is_text=True), tuple(leads)
 
@@ -231,8 +228,7 @@ def examples_of_columns(rows: Ints) -> tuple[Ints, Ints]:
 
 def _reordered(dfa: NestedDfa, order: Ints, number: Ints) -> NestedDfa:
     """Return the automaton with other numbers of its states."""
-    above = np.arange(dfa.states, dfa.states + dfa.calls + len(dfa.behind))
-    means = np.concatenate([number, above]).astype(np.int32)
+    means = dfa.renumbered_steps(number.astype(np.int32))
     copies = None if dfa.copies is None else dfa.copies.renumbered(number, dfa.states, dfa.copies.of_states())
     return replace(
         dfa,

@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa, TokenLimit
+from logitkit.compiler.bytes.nested_step import ByStep
 from logitkit.compiler.characters.components import components
 from logitkit.compiler.characters.positions import Positions
 from logitkit.compiler.characters.subset import Check
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.networks.network import Network
-from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.compiler.networks.text_regions import with_characters
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
@@ -51,7 +52,7 @@ def text_checks(positions: Positions, network: Network) -> list[Check]:
     """
     checks: list[Check] = []
     for letter, _, _ in network.token_limits:
-        symbol = CharSet.single(LETTERS + network.letters.index(letter))
+        symbol = CharSet.single(Symbol.special_token(network.letters.index(letter)))
         middle: set[int] = set()
         for position, charset in enumerate(positions.charsets):
             if charset == symbol:
@@ -133,27 +134,25 @@ def _ending_anywhere(dfa: NestedDfa, end: int) -> NestedDfa:
 def _with_copy(dfa: NestedDfa, region: NDArray[np.int64], with_moves: bool = True) -> NestedDfa:
     """Append a copy of some states, whose moves within one text stay in the copy, or a copy without moves."""
     states = dfa.states
-    means = np.arange(states + dfa.calls + len(dfa.behind))
-    means[states:] += len(region)
-    copied = np.full_like(means, DEAD)
     # There may be many states without moves.
-    moves = np.zeros((len(region), dfa.step.shape[1]), np.int64)
+    moves = np.zeros((len(region), dfa.step.shape[1]), np.int32)
     letters = dict.fromkeys(dfa.letters, np.full(len(region), DEAD))
     if with_moves:
+        copied = np.zeros(states, np.int32)
         copied[region] = states + np.arange(len(region))
-        text = _texts(dfa, region)
-        inside = text[dfa.step[region]] == text[region, None]
-        moves = np.where(inside, copied[dfa.step[region]], means[dfa.step[region]])
+        text, copy = _texts(dfa, region), dfa.by_step(copied)
+        own = text.states[region]
+        moves = dfa.step[region]
+        moves = np.where(text.values[moves] == own[:, None], copy.values[moves], moves)
         for token, leads in dfa.letters.items():
             to = leads[region]
-            letters[token] = np.where(text[to] == text[region], copied[to], to)
-    step = np.concatenate([means[dfa.step], moves]).astype(np.int32)
+            letters[token] = np.where(text.states[to] == own, copied[to], to)
     copies = dfa.copies
     if copies is not None:
         copies = copies._replace(like=np.append(copies.like, np.zeros(len(region), np.int64)))
     return replace(
         dfa,
-        step=step,
+        step=np.concatenate([dfa.step, moves]),
         accepting=np.append(dfa.accepting, dfa.accepting[region]),
         need=np.append(dfa.need, dfa.need[region]),
         letters={token: np.append(leads, letters[token]) for token, leads in dfa.letters.items()},
@@ -161,21 +160,21 @@ def _with_copy(dfa: NestedDfa, region: NDArray[np.int64], with_moves: bool = Tru
     )
 
 
-def _texts(dfa: NestedDfa, region: NDArray[np.int64]) -> NDArray[np.int64]:
+def _texts(dfa: NestedDfa, region: NDArray[np.int64]) -> ByStep:
     """Return a number for each text that some states are in, by state; all others, and what brackets lead to, have 0."""
-    place = np.zeros(dfa.states + dfa.calls + len(dfa.behind), np.int64)
-    place[region] = 1 + np.arange(len(region))
+    place = dfa.by_step(np.zeros(dfa.states, np.int64))
+    place.states[region] = 1 + np.arange(len(region))
     led = np.concatenate([dfa.step[region], *[leads[region, None] for leads in dfa.letters.values()]], axis=1)
     # All can be reached from the first.
     moves = [dict.fromkeys(range(1, 1 + len(region)), 0)]
-    moves += [dict.fromkeys(targets, 0) for targets in map(np.unique, place[led])]
+    moves += [dict.fromkeys(targets, 0) for targets in map(np.unique, place.values[led])]
     for targets in moves:
         targets.pop(0, None)
     number = np.zeros(len(moves), np.int64)
     for text, states in enumerate(components(moves), 1):
         number[states] = text
     number[0] = 0
-    return number[place]
+    return dfa.by_step(number[place.states])
 
 
 def with_layers(dfa: NestedDfa) -> NestedDfa:

@@ -27,6 +27,7 @@ from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.concatenation import until_marker
 from logitkit.compiler.bytes.letters import free_states, with_letters
 from logitkit.compiler.bytes.nested_concatenation import only_the_empty_text
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import stable_order
 from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.dead_ends import without_dead_ends
@@ -189,6 +190,7 @@ def _before_text(whole: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> Befo
     # `leaf_store` expects one more row, for the state before the opening quote of a string. Here, this row is dead.
     step = np.zeros((states + 1, whole.step.shape[1]), np.int32)
     step[:states] = number[whole.step[kept]]
+    step[step == states] = NestedStep.end(0)
     store = leaf_store(step, whole.byte_class, 1, trie.depth, limits)
     classes = classes_by_level(store, whole.byte_class, trie)
     work = store.work + len(classes.class_of) // IDS_A_STEP

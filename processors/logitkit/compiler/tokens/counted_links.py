@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import Copies, Counted, Leaf
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import which_of
 from logitkit.compiler.tokens.counted_state import MOST
 from logitkit.compiler.tokens.outcomes import CountedMoves, Outcomes
@@ -56,7 +57,7 @@ class CountedStates:
             count: The counts before it.
         """
         own = self.counts[state]
-        inside = does < len(self.counts)
+        inside = NestedStep.is_state(does)
         inside[inside] = self.counts[does[inside]]
         # No byte leads from one string to another one.
         stays, ends = own & inside, own & ~inside

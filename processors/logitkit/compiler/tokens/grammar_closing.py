@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints
-from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
-from logitkit.compiler.bytes.pushdown_dfa import POP, PushdownDfa
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
+from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.bytes.pushdown_views import Rows, Views
 from logitkit.compiler.tokens.closing_cost import UNREACHABLE
 from logitkit.compiler.tokens.outcome_table import OutcomeTable
@@ -103,7 +104,11 @@ class _Costs:
         found: list[tuple[int, ...]] = []
         for view in range(states, len(views.views)):
             for does in views.does[view]:
-                frames, to = ((), does) if does >= 0 else (pushed[-2 - does], target[-2 - does])
+                if PushdownStep.is_push(does):
+                    move = PushdownStep.move(does)
+                    frames, to = pushed[move], target[move]
+                else:
+                    frames, to = (), does
                 height = max([len(frames) + views.need[to], *(i + views.frame_need[f] for i, f in enumerate(frames))])
                 if height <= views.need[view]:
                     found.append((view, to, *frames, *[-1] * (widest - len(frames))))
@@ -139,8 +144,4 @@ def _rows(dfa: PushdownDfa, limits: Limits) -> Rows:
     for source, one, does in zip(state.tolist(), symbol.tolist(), dfa.step[state, symbol].tolist(), strict=True):
         row = found[source]
         row[does] = row.get(does, 0) | 1 << one
-    number = {POP: POP, FINISHED: FINISHED}
-    return [
-        [(mask, number.get(does, does if does < dfa.states else dfa.states - 2 - does)) for does, mask in row.items()]
-        for row in found
-    ]
+    return [[(mask, does) for does, mask in row.items()] for row in found]

@@ -22,6 +22,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, ByteDfa
 from logitkit.compiler.bytes.letters import OTHERS, WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
+from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.tokens.grammar_closing import grammar_closing_costs
 from logitkit.compiler.tokens.lookahead_suffixes import LookaheadSuffixes
 from logitkit.compiler.tokens.nesting import Nesting
@@ -107,7 +108,9 @@ def grammar_automaton(
         )
     # What numbering outcomes asks of an automaton: its states, its ends, and how many frames each state needs.
     finished, none = dfa.step[:, dfa.end] == FINISHED, np.zeros(0, np.int64)
-    outline = NestedDfa(dfa.step, dfa.byte_class, finished, dfa.start, none, none, store.after_end, dfa.need)
+    outline = NestedDfa(
+        np.zeros((dfa.states, 0), np.int32), dfa.byte_class, finished, dfa.start, none, none, store.after_end, dfa.need
+    )
     made: list[TokenAutomaton] = []
     for layer in layers:
         table = OutcomeTable.of(outline, store.outcomes, layer, max_depth, dfa.frame_need)
@@ -180,7 +183,7 @@ def _layers(behaviours: Behaviours) -> list[Behaviours]:
 
 def finite_dfa(dfa: PushdownDfa) -> ByteDfa:
     """Return an automaton that pushes nothing as a finite one."""
-    step = np.maximum(dfa.step, DEAD)
+    step = np.where(PushdownStep.is_state(dfa.step), dfa.step, DEAD)
     first = int(dfa.byte_class.max()) + 1
     letters = {letter: step[:, first + i].astype(np.int64) for i, letter in enumerate(dfa.letters)}
     return ByteDfa(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.leaf import Leaf
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.tokens.behaviour_store import FEW, BehaviourStore
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
@@ -44,9 +45,9 @@ class CountingStore(BehaviourStore):
         self._after_end[first_end + chain - 1 :: chain] = DEAD
         # Of each move: the target without characters before it, how far it is from there to the next count, and whether the first
         # count takes one more, as those without characters have a number more.
-        inner, ends = (step != DEAD) & (step < states), step >= states
+        inner, ends = NestedStep.is_state(step) & (step != DEAD), NestedStep.is_end(step)
         begins = inner & (np.arange(len(step)) < between)[:, None]
-        leads = np.where(ends, first_end + (step.astype(np.int64) - states) * chain, step)
+        leads = np.where(ends, first_end + NestedStep.number(step.astype(np.int64)) * chain, step)
         self._leads = np.where(begins, 1 + states + leads, leads).ravel()
         self._further = np.where(inner, states, np.where(ends, marks * chain, 0)).ravel()
         self._once = (inner & ~begins).ravel()
@@ -93,7 +94,7 @@ def leaf_store(
     sources = len(step)
     whole = np.zeros((sources + marks * chain, step.shape[1]), np.int32)
     # An end is the first state of its chain.
-    whole[:sources] = np.where(step >= sources - 1, sources + (step - sources + 1) * chain, step)
+    whole[:sources] = np.where(NestedStep.is_end(step), sources + NestedStep.number(step) * chain, step)
     for first in range(sources, len(whole), chain):
         whole[first : first + chain - 1] = np.arange(first + 1, first + chain)[:, None]
     work = whole.size // 4

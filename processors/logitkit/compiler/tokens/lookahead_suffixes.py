@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
-from logitkit.compiler.bytes.pushdown_dfa import POP, PushdownDfa
+from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
+from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
 from logitkit.compiler.bytes.sorting import which_of
 from logitkit.compiler.tokens.cyclic_ends import CYCLIC, levels_of, ways_of, widths_of
 from logitkit.compiler.tokens.outcomes import Outcomes
@@ -71,13 +72,13 @@ class LookaheadSuffixes(SuffixStore):
         # Whether a token may have several outcomes in a state.
         self.several = len(dfa.further) > 0
         source, symbol, does = (np.append(a, b) for a, b in zip((source, symbol, does), dfa.further.T, strict=True))
-        reads, pushes, pops = (does > 0) & (does < states), does >= states, does == POP
+        reads, pushes, pops = does > DEAD, PushdownStep.is_push(does), does == POP
         self._from = Index(symbol[reads] * states + does[reads], width * states, source[reads])
         following = reads | pushes
-        after = np.where(reads, does, np.append(0, dfa.target)[np.where(pushes, does - states + 1, 0)])[following]
-        moves = np.where(pushes, does - states, NO_MOVE)[following]
-        self._following = Index(symbol[following], width, source[following], after, moves)
-        move = does[pushes] - states
+        move = PushdownStep.move(does[pushes])
+        after, moves = does.copy(), np.full(len(does), NO_MOVE)
+        after[pushes], moves[pushes] = dfa.target[move], move
+        self._following = Index(symbol[following], width, source[following], after[following], moves[following])
         self._movers = Index(symbol[pushes] * states + dfa.target[move], width * states, source[pushes], move)
         end_of, self.after_end = _ends(dfa)
         self.ends = len(self.after_end)

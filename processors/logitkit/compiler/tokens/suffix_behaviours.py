@@ -12,6 +12,7 @@ import numpy as np
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.suffix_store import Index, SuffixStore
 from logitkit.limits import Limits
@@ -46,14 +47,13 @@ class SuffixBehaviours(SuffixStore):
         states = dfa.states
         symbol, source = np.nonzero(dfa.step.T)
         does = dfa.step.T[symbol, source].astype(np.int64)
-        inside, ends = does < states, does >= states + dfa.calls
-        calls = ~inside & ~ends
+        inside, calls, ends = NestedStep.is_state(does), NestedStep.is_call(does), NestedStep.is_end(does)
         self._from = Index(symbol[inside] * states + does[inside], self.width * states, source[inside])
-        call = does[calls] - states
+        call = NestedStep.number(does[calls])
         self._callers = Index(
             symbol[calls] * states + dfa.entry[call], self.width * states, source[calls], dfa.frame[call]
         )
-        end = does[ends] - states - dfa.calls
+        end = NestedStep.number(does[ends])
         self._enders = Index(symbol[ends] * len(dfa.behind) + end, self.width * len(dfa.behind), source[ends])
         which, frame = np.nonzero(dfa.behind)
         self._behind = Index(dfa.behind[which, frame], states, which, frame)
@@ -112,13 +112,12 @@ class SuffixBehaviours(SuffixStore):
 
     def _at(self, behind: Ints, symbol: int, does: Ints) -> Ints:
         """Return the outcomes of states in which a byte of a class does something, with what happens behind that everywhere."""
-        states, calls = self.dfa.states, self.dfa.calls
-        nests = does >= states
+        nests = ~NestedStep.is_state(does)
         if not nests.any():
             return behind.take(does)
         found = behind.take(np.where(nests, DEAD, does))
-        here = np.flatnonzero(nests & (does < states + calls))
-        call = does[here] - states
+        here = np.flatnonzero(NestedStep.is_call(does))
+        call = NestedStep.number(does[here])
         inside = behind[self.dfa.entry[call]]
         live = inside != DEAD
         found[here[live]] = self._called(self.dfa.frame[call[live]], inside[live].astype(np.int64))
@@ -127,7 +126,7 @@ class SuffixBehaviours(SuffixStore):
             frames = np.flatnonzero(after)
             self.work += len(frames)
             pop = self.outcomes.pop(tuple(zip(frames.tolist(), after[frames].tolist(), strict=True)))
-            found[does == states + calls + end] = pop
+            found[does == NestedStep.end(end)] = pop
         return found
 
     def _changed(self, number: int, states: Ints, outcomes: Ints) -> int:

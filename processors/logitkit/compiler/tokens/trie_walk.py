@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.renumbering import ROWS_AT_ONCE
 from logitkit.compiler.bytes.sorting import distinct_rows
 from logitkit.compiler.tokens.counted_links import CountedStates
@@ -152,7 +153,7 @@ class TrieWalk:
         if len(at):
             leads = dfa.step[like[at], symbol[kept[at]]]
             same = leads == does[at]
-            within = leads < dfa.states
+            within = NestedStep.is_state(leads)
             within[within] = self.inside[leads[within]]
             like[at] = np.where(leads == DEAD, NOT_LIKE, np.where(within, leads, BEYOND))
             if same.any():
@@ -165,7 +166,7 @@ class TrieWalk:
             columns[COUNT], within = self.counted.stepped(before[kept], columns[STATE], columns[COUNT])
             columns[STATE, ~within] = DEAD
         front = Front(columns, child[kept])
-        nests = (columns[STATE] >= dfa.states).nonzero()[0]
+        nests = (~NestedStep.is_state(columns[STATE])).nonzero()[0]
         if len(nests):
             self._nest(front, nests, popped)
         return front
@@ -177,7 +178,8 @@ class TrieWalk:
             The front behind that bracket; those before it are among what is met.
         """
         children, byte, own = trie.children.data, trie.byte.data, trie.own.data
-        step, inside, states = self.dfa.step.data, self.inside.data, self.dfa.states
+        # Steps below `DEAD` are calls and ends. `NestedStep.is_state` would be called for each child.
+        step, inside = self.dfa.step.data, self.inside.data
         rows = [*zip(*front.columns.tolist(), front.node.tolist(), strict=True)]
         spelled: list[tuple[int, ...]] = []
         brackets = False
@@ -191,44 +193,42 @@ class TrieWalk:
                         leads = step[like, symbol]
                         if leads == does:
                             continue
-                        if leads != DEAD and (leads >= states or not inside[leads]):
+                        if leads != DEAD and (leads < DEAD or not inside[leads]):
                             leads = BEYOND
                     if does != DEAD or leads != NOT_LIKE:
                         rows.append((source, does, stack, height, leads, count, child))
-                        brackets = brackets or does >= states or leads == BEYOND
+                        brackets = brackets or does < DEAD or leads == BEYOND
             self.limits.spend(LEVEL_STEPS + len(rows) // PREFIXES_A_STEP)
             if not brackets and len(rows) <= FEW_PREFIXES:
                 spelled += [row for row in rows if own[row[-1]]]
         if spelled:
             met.append(Front.of_rows(spelled).narrowed())
         front = Front.of_rows(rows)
-        nests = (front.columns[STATE] >= states).nonzero()[0]
+        nests = (~NestedStep.is_state(front.columns[STATE])).nonzero()[0]
         if len(nests):
             self._nest(front, nests, popped)
         return front
 
     def _nest(self, front: Front, which: Ints, popped: list[Popped]) -> None:
         """Open and close brackets, in place, and whatever ends with these."""
-        dfa = self.dfa
         while len(which):
             self._nest_once(front, which, popped)
             state = front.columns[STATE]
             which = which[self._returns[state[which]] >= 0]
-            state[which] = dfa.states + dfa.calls + self._returns[state[which]]
+            state[which] = NestedStep.end(self._returns[state[which]])
 
     def _nest_once(self, front: Front, which: Ints, popped: list[Popped]) -> None:
         dfa = self.dfa
         source, state, stack, height, like, _ = front.columns
-        does = state[which] - dfa.states
-        opens = does < dfa.calls
+        opens, number = NestedStep.is_call(state[which]), NestedStep.number(state[which])
         if opens.any():
-            at, call = which[opens], does[opens]
+            at, call = which[opens], number[opens]
             stack[at], heights = self.stacks.pushed(stack[at], dfa.frame[call])
             height[at] = np.maximum(height[at], heights)
             state[at] = dfa.entry[call]
         if opens.all():
             return
-        at, end = which[~opens], does[~opens] - dfa.calls
+        at, end = which[~opens], number[~opens]
         own = stack[at] != EMPTY
         out = at[~own]
         popped.append(Popped(source[out], front.node[out], end[~own], height[out]))

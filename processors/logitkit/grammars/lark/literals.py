@@ -1,7 +1,7 @@
 r"""The literals of Lark's syntax as trees: strings, ranges, regular expressions, special tokens and names of `common`.
 
-By hand: `"a".."c"` is the set of a, b and c, and `<[5-7]>` the set of the symbols of three special tokens, `LETTERS` and the two
-after it. `"Yes"i` is a row of three sets: Y and y, E and e, S and s.
+By hand: `"a".."c"` is the set of a, b and c, and `<[5-7]>` the set of the symbols of three special tokens. `"Yes"i` is a row of
+three sets: Y and y, E and e, S and s.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from logitkit.compiler.networks.symbols import LETTERS
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.errors import GrammarError, PatternSyntaxError
 from logitkit.grammars.lark.common import COMMON
 from logitkit.grammars.lark.draft import LarkDefinition
@@ -108,7 +108,7 @@ class Literals:
         name = definition.name
         if not name.startswith("<["):
             self.tokens.append(name)
-            return Characters(CharSet.single(LETTERS + len(self.tokens) - 1))
+            return Characters(CharSet.single(Symbol.special_token(len(self.tokens) - 1)))
         found = _IDS.fullmatch(name)
         if found is None or len(name) > 1000:
             self._refuse(f"{name} is not a list of token ids, as in <[1,5-9]>", definition)
@@ -120,7 +120,8 @@ class Literals:
                 self._refuse(f"the range {part} of token ids is empty, or has more than 10,000 ids", definition)
             self.limits.spend(_TOKEN_STEPS * len(ids))
             self.tokens.extend(ids)
-        return Characters(CharSet(((LETTERS + begin, LETTERS + len(self.tokens) - 1),)))
+        ends = Symbol.special_token(begin), Symbol.special_token(len(self.tokens) - 1)
+        return Characters(CharSet((ends,)))
 
     def _regexp(self, definition: LarkDefinition) -> tuple[Node, Measure]:
         body, _, flags = definition.name[1:].rpartition("/")

@@ -58,7 +58,7 @@ class Terminals:
 
     @property
     def tokens(self) -> list[str | int]:
-        """The special tokens that were met, by name or id; symbol `LETTERS + i` stands for the one with number i."""
+        """The special tokens that were met, by name or id; `Symbol.special_token(i)` stands for the one with number i."""
         return self._literals.tokens
 
     def tree(self, number: int) -> Node:

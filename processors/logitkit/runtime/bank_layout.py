@@ -29,6 +29,7 @@ from logitkit.kernels.records import (
 from logitkit.lazy import lazy
 from logitkit.runtime.bank_tables import NEUTRAL_ROWS, BankTables
 from logitkit.runtime.row_mask import finished_ids
+from logitkit.runtime.slot_generation import SlotGeneration
 from logitkit.runtime.stack_tables import StackTables
 
 __all__ = ["BankLayout"]
@@ -109,7 +110,7 @@ class BankLayout:
             )
         )
         set_part(row["fallback"], np.arange(len(self.records.rows)))
-        slot["generation"][1:] = -1
+        slot["generation"][1:] = SlotGeneration.VACANT
         slot["first_block"].fill_(OUTCOME)
         self.tables = BankTables(
             generation=slot["generation"],
@@ -152,7 +153,7 @@ class BankLayout:
         """
         if automaton is None:
             if slot < len(self.tables.generation):
-                self.tables.generation[slot] = -1
+                self.tables.generation[slot] = SlotGeneration.VACANT
             return True
         if not self._has_room(slot, automaton):
             return False
@@ -190,7 +191,10 @@ class BankLayout:
         records, nesting, states = self.records, automaton.nesting, automaton.states
         # No state refers to this slot until the write is complete.
         first_block = states - nesting.blocks if nesting.blocks else OUTCOME
-        set_part(records.slots[slot], np.array([-1, self._rows, automaton.classes, nesting.counted_depth, first_block]))
+        set_part(
+            records.slots[slot],
+            np.array([SlotGeneration.VACANT, self._rows, automaton.classes, nesting.counted_depth, first_block]),
+        )
         set_part(records.class_of[slot], automaton.class_of)
         set_part(records.default[slot, : automaton.classes], automaton.default)
         # Those of an earlier automaton in this slot may be none of the states of this one.

@@ -10,15 +10,15 @@ The columns of the tables are those of `Records`. Numbers have 32 bits, as in mo
 from __future__ import annotations
 
 from logitkit.compiler.bytes import byte_dfa
-from logitkit.compiler.tokens import counted_state, place, token_table
+from logitkit.compiler.tokens import place, token_table
 from logitkit.kernels import records
+from logitkit.kernels.codes import count_of, state_of, with_count
 from logitkit.kernels.language import constant, device_function, tl
 
 __all__ = ["advance", "is_current", "is_legal"]
 
 DEAD, FINISHED, FIRST_STATE = map(constant, (byte_dfa.DEAD, byte_dfa.FINISHED, byte_dfa.FIRST_STATE))
 STAY, NO_LIMIT, ILLEGAL = map(constant, (token_table.STAY, place.NO_LIMIT, place.ILLEGAL))
-STATE_BITS, COUNT_SHIFT = map(constant, (counted_state.STATE, counted_state.COUNT))
 OUTCOME, PUSHED = map(constant, (records.OUTCOME, records.FIRST_PUSHED))
 # The widths of records, and their columns.
 SLOT, ROW = map(constant, (len(records.SLOT_FIELDS), len(records.ROW_FIELDS)))
@@ -156,7 +156,7 @@ def advance(tables, size, class_width, outcome_width, slot, state, stack, token,
         token: A token id, which is not -1.
         DEPTH: The room for frames; 0 if states say everything.
     """
-    at = (state & STATE_BITS).to(tl.int32)
+    at = state_of(state)
     record = tables.slots + slot * SLOT
     first = tl.load(record + FIRST_ROW).to(tl.int32)
     known = (token >= 0) & (token < size)
@@ -166,12 +166,12 @@ def advance(tables, size, class_width, outcome_width, slot, state, stack, token,
     after = target.to(tl.int64)
     if DEPTH > 0:
         most, first_block = tl.load(record + MAX_DEPTH).to(tl.int32), tl.load(record + FIRST_BLOCK).to(tl.int32)
-        count = (state >> COUNT_SHIFT).to(tl.int32)
+        count = count_of(state)
         target, outcome, pushes, popped, _ = followed(
             tables, outcome_width, first, most, first_block, target, count, stack, 0, False
         )
         counted = tl.load(outcome + KEPT) * tl.where(popped > 0, 0, count) + tl.load(outcome + ADDED)
-        reached = tl.load(outcome + AFTER).to(tl.int64) | (counted.to(tl.int64) << COUNT_SHIFT)
+        reached = with_count(tl.load(outcome + AFTER), counted)
         after = tl.where(target >= OUTCOME, tl.where(pushes, reached, DEAD), target)
         depth, lane = tl.sum((stack > 0).to(tl.int32), 0) - popped, tl.arange(0, DEPTH)
         pushing = pushes & (lane >= depth) & (lane < depth + outcome_width - PUSHED)
@@ -198,14 +198,14 @@ def is_legal(tables, class_width, outcome_width, slot, state, stack, left, symbo
         symbol: [K] classes.
         DEPTH: The room for frames; 0 if states say everything.
     """
-    at = (state & STATE_BITS).to(tl.int32)
+    at = state_of(state)
     record = tables.slots + slot * SLOT
     first = tl.load(record + FIRST_ROW).to(tl.int32)
     target, found = looked_up(tables, tables.default + slot * class_width, first + at, symbol, True)
     legal = target != DEAD
     if DEPTH > 0:
         most, first_block = tl.load(record + MAX_DEPTH).to(tl.int32), tl.load(record + FIRST_BLOCK).to(tl.int32)
-        count = (state >> COUNT_SHIFT).to(tl.int32)
+        count = count_of(state)
         costs = tables.rows + first * ROW + COST
         below = tl.sum(tl.load(costs + stack * ROW, mask=stack > 0, other=0), 0)
         needed = below + tl.load(costs + at * ROW)

@@ -17,8 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.tokens.counted_state import COUNT, STATE
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.runtime.automaton_state import AutomatonState
@@ -162,15 +161,16 @@ def _after(
     automaton: TokenAutomaton, state: int, stack: Packed, left: int, tokens: Sequence[int]
 ) -> tuple[int, Packed, int]:
     """Return the state, the stack and the number of tokens left of one row after tokens."""
+    has_stacks = automaton.has_stacks
     for token in tokens:
         if state < FIRST_STATE:
             break
         if token == -1:
             continue
-        before = state
-        state = automaton.next(before & STATE, token)
-        if state == DEAD or state >= automaton.first_outcome:
-            state, stack = automaton.behind(state, stack, before >> COUNT)
+        if has_stacks:
+            state, stack = automaton.step(state, stack, token)
+        else:
+            state = automaton.next(state, token)
         if left > 0:
             left -= 1
     return state, stack, left

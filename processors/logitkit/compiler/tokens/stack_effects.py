@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.remembered import Remembered
-from logitkit.compiler.tokens.counted_state import COUNT, STATE, Counting, Thresholds
+from logitkit.compiler.tokens.counted_state import CountedState, Counting, Thresholds
 from logitkit.compiler.tokens.nesting import FLAT, Nesting
 from logitkit.compiler.tokens.packed_stacks import Packed, frames_of, packed
 from logitkit.compiler.tokens.place import NO_LIMIT, LegalClasses, Place
@@ -38,7 +38,7 @@ class StackEffects(TokenTable):
 
     nesting: Nesting = field(default=FLAT, kw_only=True)
 
-    @property
+    @cached_property
     def has_stacks(self) -> bool:
         """Whether rows have a stack, a count or a limit of tokens besides their state."""
         return self.nesting.max_depth > 0
@@ -89,9 +89,11 @@ class StackEffects(TokenTable):
         """Return the state and the stack after one token, -1 for none; the stack is empty when the row is dead."""
         if token == -1:
             return state, stack
-        target = self.next(state & STATE, token)
+        target = self.next(CountedState.state(state), token)
         # Few tokens do anything to the stack.
-        return (target, stack) if DEAD < target < self.first_outcome else self.behind(target, stack, state >> COUNT)
+        if DEAD < target < self.first_outcome:
+            return target, stack
+        return self.behind(target, stack, CountedState.count(state))
 
     def behind(self, target: int, stack: Packed, count: int) -> tuple[int, Packed]:
         """Return the state and the stack behind a target, be it a state, `DEAD` or an outcome.
@@ -103,12 +105,12 @@ class StackEffects(TokenTable):
         """
         if self.counting is not None and target >= self.first_outcome:
             which = target - self.first_outcome
-            low, high, kept, added = self._counts[which]
+            after, low, high, kept, added = self._counts[which]
             if not low <= count <= high:
                 target = DEAD
             elif kept:
                 # It keeps the stack as it is.
-                return self._outcome(which)[0] | (count + added) << COUNT, stack
+                return CountedState.of(after, count + added), stack
         found = self._behind.get((target, stack))
         if found is None:
             found = self._behind.keep((target, stack), self._followed(target, stack), 2 * len(stack))
@@ -116,7 +118,8 @@ class StackEffects(TokenTable):
 
     @cached_property
     def _counts(self) -> list[tuple[int, ...]]:
-        return list(zip(*(column.tolist() for column in self.counting or ()), strict=True))
+        """The state that each outcome leads to, and what it does to the count."""
+        return list(zip(*(column.tolist() for column in (self.nesting.state, *(self.counting or ()))), strict=True))
 
     @cached_property
     def _behind(self) -> Remembered[tuple[int, Packed], tuple[int, Packed]]:
@@ -134,7 +137,8 @@ class StackEffects(TokenTable):
                 target, frames = (self.target(frames[-1], rest), frames[:-1]) if frames else (DEAD, ())
             else:
                 frames += pushed
-                target |= self._counts[which][-1] << COUNT if self.counting is not None else 0
+                if self.counting is not None:
+                    target = CountedState.of(target, self._counts[which][-1])
                 break
         return target, packed(() if target == DEAD else frames, len(stack))
 
@@ -161,8 +165,9 @@ class StackEffects(TokenTable):
     def _place(self, state: int, frames: tuple[int, ...]) -> tuple[Place, int]:
         """Return the place of a row whose tokens are not counted, and how many it needs, at least."""
         room = min(self.nesting.counted_depth - self.nesting.counted(frames, self.states), self._highest)
-        popped = frames[max(len(frames) - self._pops[state & STATE], 0) :]
-        needed = 0 if self.nesting.cost is None else int(self.cost[state & STATE] + self.cost[[*frames]].sum())
+        alone = CountedState.state(state)
+        popped = frames[max(len(frames) - self._pops[alone], 0) :]
+        needed = 0 if self.nesting.cost is None else int(self.cost[alone] + self.cost[[*frames]].sum())
         return Place(state, popped, room, NO_LIMIT), needed
 
     @cached_property
@@ -172,7 +177,7 @@ class StackEffects(TokenTable):
 
     def has_state(self, state: int) -> bool:
         """Whether a row may be in a state, with its count."""
-        alone, count = state & STATE, state >> COUNT
+        alone, count = CountedState.state(state), CountedState.count(state)
         most = 0 if self.counting is None or alone >= self.states else self._most_counts[alone]
         return alone < self.first_frame and 0 <= count <= most
 

@@ -1,0 +1,31 @@
+"""Numbers that stand for a choice, as kernels read and write them: Triton's language calls no methods of Python's classes.
+
+Each function does what its module does on the host, with the same numbers: `CountedState`.
+"""
+
+from __future__ import annotations
+
+from logitkit.compiler.tokens import counted_state
+from logitkit.kernels.language import constant, device_function, tl
+
+__all__ = ["count_of", "state_of", "with_count"]
+
+STATE_BITS, COUNT_SHIFT = map(constant, (counted_state.STATE_BITS, counted_state.COUNT_SHIFT))
+
+
+@device_function
+def state_of(counted):
+    """Return the state without its count, int32."""
+    return (counted & STATE_BITS).to(tl.int32)
+
+
+@device_function
+def count_of(counted):
+    """Return the count of a state, int32."""
+    return (counted >> COUNT_SHIFT).to(tl.int32)
+
+
+@device_function
+def with_count(state, count):
+    """Return a state with its count, int64."""
+    return state.to(tl.int64) | (count.to(tl.int64) << COUNT_SHIFT)

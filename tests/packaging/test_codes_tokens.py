@@ -35,6 +35,14 @@ CODES = {
         ("compiler/tokens", "runtime", "kernels", "stopping", "batching"),
         ("kernels/codes.py",),
     ),
+    "target": Code(
+        "compiler/tokens/targets.py",
+        r"\b(targets?|outcomes?|numbers?|legal)\b\S* (-|>=) \S*\bstates\b|\bstates \+ (closes|pushed|rests|which|outcomes?)\b|"
+        r"[-+] \S*first_outcome\b|(>=|-|\+) FIRST_OUTCOME\b|2 ?\*\* ?29",
+        ("compiler/tokens", "runtime", "kernels"),
+        # The two modules about markers have targets of their own.
+        ("kernels/codes.py", "compiler/tokens/before_marker.py", "compiler/tokens/token_concatenation.py"),
+    ),
 }
 
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 from logitkit.compiler.bytes import byte_dfa
 from logitkit.compiler.tokens import place, token_table
 from logitkit.kernels import records
-from logitkit.kernels.codes import count_of, state_of, with_count
+from logitkit.kernels.codes import count_of, outcome_of, state_of, with_count
 from logitkit.kernels.language import constant, device_function, tl
 
 __all__ = ["advance", "is_current", "is_legal"]
 
 DEAD, FINISHED, FIRST_STATE = map(constant, (byte_dfa.DEAD, byte_dfa.FINISHED, byte_dfa.FIRST_STATE))
 STAY, NO_LIMIT, ILLEGAL = map(constant, (token_table.STAY, place.NO_LIMIT, place.ILLEGAL))
-OUTCOME, PUSHED = map(constant, (records.OUTCOME, records.FIRST_PUSHED))
+PUSHED = constant(records.FIRST_PUSHED)
 # The widths of records, and their columns.
 SLOT, ROW = map(constant, (len(records.SLOT_FIELDS), len(records.ROW_FIELDS)))
 GENERATION, FIRST_ROW, CLASSES, MAX_DEPTH, FIRST_BLOCK = map(constant, range(len(records.SLOT_FIELDS)))
@@ -115,14 +115,14 @@ def followed(tables, outcome_width, first, most, first_block, target, count, sta
     nests = ((stack > 0) & (stack < first_block)).to(tl.int32)
     depth = tl.sum((stack > 0).to(tl.int32), 0)
     popped, nested, below = target * 0, target * 0 + tl.sum(nests, 0), target * 0 + below
-    outside = target >= OUTCOME
-    record = tables.outcomes + tl.where(outside, target - OUTCOME, 0) * outcome_width
+    outside, which = outcome_of(target)
+    record = tables.outcomes + which * outcome_width
     miscounted = (count < tl.load(record + LOW)) | (count > tl.load(record + HIGH))
     target = tl.where(outside & miscounted, DEAD, target)
     again = depth > 0
     while again:
-        outside = target >= OUTCOME
-        record = tables.outcomes + tl.where(outside, target - OUTCOME, 0) * outcome_width
+        outside, which = outcome_of(target)
+        record = tables.outcomes + which * outcome_width
         rest = tl.load(record + REST)
         pops = outside & (rest > 0) & (nested + tl.load(record + HEIGHT) <= most)
         depth -= 1
@@ -135,8 +135,8 @@ def followed(tables, outcome_width, first, most, first_block, target, count, sta
         below -= tl.where(pops, tl.load(tables.rows + (first + frame) * ROW + COST), 0)
         nested -= tl.where(pops, tl.sum(tl.where(innermost, nests, 0), 0), 0)
         again = (depth > 0) & some(pops, BLOCK)
-    outside = target >= OUTCOME
-    record = tables.outcomes + tl.where(outside, target - OUTCOME, 0) * outcome_width
+    outside, which = outcome_of(target)
+    record = tables.outcomes + which * outcome_width
     pushes = outside & (tl.load(record + REST) == 0) & (nested + tl.load(record + HEIGHT) <= most)
     return target, record, pushes, popped, below
 
@@ -172,7 +172,8 @@ def advance(tables, size, class_width, outcome_width, slot, state, stack, token,
         )
         counted = tl.load(outcome + KEPT) * tl.where(popped > 0, 0, count) + tl.load(outcome + ADDED)
         reached = with_count(tl.load(outcome + AFTER), counted)
-        after = tl.where(target >= OUTCOME, tl.where(pushes, reached, DEAD), target)
+        outside, _ = outcome_of(target)
+        after = tl.where(outside, tl.where(pushes, reached, DEAD), target)
         depth, lane = tl.sum((stack > 0).to(tl.int32), 0) - popped, tl.arange(0, DEPTH)
         pushing = pushes & (lane >= depth) & (lane < depth + outcome_width - PUSHED)
         pushed = tl.load(outcome + PUSHED + lane - depth, mask=pushing, other=0)
@@ -213,7 +214,7 @@ def is_legal(tables, class_width, outcome_width, slot, state, stack, left, symbo
         target, outcome, pushes, _, after = followed(
             tables, outcome_width, first, most, first_block, target, count, stack, below, True
         )
-        outside = target >= OUTCOME
+        outside, _ = outcome_of(target)
         legal = tl.where(outside, pushes, target != DEAD)
         cost = tl.load(costs + tl.where(outside, 0, tl.maximum(target, 0)) * ROW) + tl.where(found, after, 0)
         cost = tl.where(outside, tl.load(outcome + OUTCOME_COST) + after, cost)

@@ -1,16 +1,18 @@
 """Numbers that stand for a choice, as kernels read and write them: Triton's language calls no methods of Python's classes.
 
-Each function does what its module does on the host, with the same numbers: `CountedState`.
+Each function does what its module does on the host, with the same numbers: `CountedState`, and `Targets` in the tables of a bank.
 """
 
 from __future__ import annotations
 
 from logitkit.compiler.tokens import counted_state
+from logitkit.compiler.tokens.targets import BANK_TARGETS
 from logitkit.kernels.language import constant, device_function, tl
 
-__all__ = ["count_of", "state_of", "with_count"]
+__all__ = ["count_of", "outcome_of", "state_of", "with_count"]
 
 STATE_BITS, COUNT_SHIFT = map(constant, (counted_state.STATE_BITS, counted_state.COUNT_SHIFT))
+FIRST_OUTCOME = constant(BANK_TARGETS.states)
 
 
 @device_function
@@ -29,3 +31,10 @@ def count_of(counted):
 def with_count(state, count):
     """Return a state with its count, int64."""
     return state.to(tl.int64) | (count.to(tl.int64) << COUNT_SHIFT)
+
+
+@device_function
+def outcome_of(target):
+    """Return whether targets are outcomes, and the numbers of these; 0 for states."""
+    outside = target >= FIRST_OUTCOME
+    return outside, tl.where(outside, target - FIRST_OUTCOME, 0)

@@ -14,8 +14,8 @@ from torch import Tensor
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.tokens.counted_state import CountedState
 from logitkit.compiler.tokens.place import ILLEGAL, NO_LIMIT
+from logitkit.compiler.tokens.targets import BANK_TARGETS
 from logitkit.compiler.tokens.token_table import STAY
-from logitkit.kernels.records import OUTCOME
 from logitkit.runtime.bank_tables import BankTables
 
 __all__ = ["StackTables", "advance_stacks", "legal_stacks"]
@@ -52,8 +52,8 @@ class StackTables(NamedTuple):
 
     def outcomes(self, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return which targets are outcomes, and their numbers; 0 for the others."""
-        outside = targets >= OUTCOME
-        return outside, torch.where(outside, targets - OUTCOME, 0)
+        outside = BANK_TARGETS.is_outcome(targets)
+        return outside, torch.where(outside, BANK_TARGETS.outcome_number(targets), 0)
 
     def counted(self, which: Tensor, count: Tensor) -> Tensor:
         """Return whether outcomes, [B] or [B, K], are legal with the counts of their rows, [B]."""

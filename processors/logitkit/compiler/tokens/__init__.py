@@ -4,6 +4,7 @@ compile, pushdown_compile                  from an automaton over bytes to one o
 token_automaton                            the result: a token_table by state and class, and stack_effects where languages nest
 token_classes, behaviour_table, behaviour_store    group the tokens that act alike on every state
 suffix_behaviours, outcomes, outcome_table what a token does to a stack
+targets                                    numbers for states and outcomes in tables
 grammar_tokens, lookahead_suffixes         from an automaton that looks at a byte before it reads it (cyclic_ends);
                                            suffix_store of both kinds
 layers, whole_tokens                       texts of a limited number of tokens; tokens whatever their text is

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.compiler.bytes.leaf import MOST
+from logitkit.compiler.tokens.targets import Targets
 
 __all__ = ["COUNT_SHIFT", "MOST", "STATE_BITS", "CountedState", "Counting", "Thresholds"]
 
@@ -89,14 +90,14 @@ class Thresholds:
     Args:
         row_start: Where the row of each state begins.
         row_target: The targets in these rows.
-        states: The number of states; targets from here on are outcomes.
+        targets: Says which of them are outcomes.
         counting: What they do to the count.
     """
 
     def __init__(
-        self, row_start: NDArray[np.int64], row_target: NDArray[np.signedinteger], states: int, counting: Counting
+        self, row_start: NDArray[np.int64], row_target: NDArray[np.signedinteger], targets: Targets, counting: Counting
     ) -> None:
-        self._rows = row_start, row_target, states
+        self._rows = row_start, row_target, targets
         self._counting = counting
         self._known: dict[int, list[int]] = {}
 
@@ -109,8 +110,8 @@ class Thresholds:
         return CountedState.of(alone, known[bisect_right(known, CountedState.count(state)) - 1])
 
     def _of(self, state: int) -> list[int]:
-        row_start, row_target, states = self._rows
-        targets = row_target[int(row_start[state]) : int(row_start[state + 1])].astype(np.int64)
-        outcomes = targets[targets >= states] - states
+        row_start, row_target, targets = self._rows
+        row = row_target[int(row_start[state]) : int(row_start[state + 1])].astype(np.int64)
+        outcomes = targets.outcome_number(row[targets.is_outcome(row)])
         changes = np.concatenate([self._counting.low[outcomes], self._counting.high[outcomes].astype(np.int64) + 1])
         return [0, *np.unique(changes[(changes > 0) & (changes <= MOST)]).tolist()]

@@ -32,6 +32,7 @@ from logitkit.compiler.bytes.sorting import which_of
 from logitkit.compiler.tokens.cyclic_ends import CYCLIC, levels_of, ways_of, widths_of
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.suffix_store import Index, SuffixStore
+from logitkit.compiler.tokens.targets import Targets
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -63,7 +64,7 @@ class LookaheadSuffixes(SuffixStore):
 
     def __init__(self, dfa: PushdownDfa, limits: Limits) -> None:
         states, width = dfa.step.shape
-        super().__init__(Outcomes(states + dfa.frames, limits), width, limits, dfa.step.size // 4)
+        super().__init__(Outcomes(Targets(states + dfa.frames, dfa.frames), limits), width, limits, dfa.step.size // 4)
         limits.check_work(self.work)
         self.dfa = dfa
         symbol, source = np.nonzero(dfa.step.T)

@@ -20,6 +20,7 @@ from logitkit.compiler.tokens.counted_state import CountedState, Counting, Thres
 from logitkit.compiler.tokens.nesting import FLAT, Nesting
 from logitkit.compiler.tokens.packed_stacks import Packed, frames_of, packed
 from logitkit.compiler.tokens.place import NO_LIMIT, LegalClasses, Place
+from logitkit.compiler.tokens.targets import Targets
 from logitkit.compiler.tokens.token_table import TokenTable
 
 __all__ = ["StackEffects"]
@@ -43,10 +44,15 @@ class StackEffects(TokenTable):
         """Whether rows have a stack, a count or a limit of tokens besides their state."""
         return self.nesting.max_depth > 0
 
+    @cached_property
+    def targets(self) -> Targets:
+        """The numbers of its states, frames and outcomes."""
+        return Targets(self.states, self.nesting.frames)
+
     @property
     def first_frame(self) -> int:
         """The state with which the frames begin."""
-        return self.states - self.nesting.frames
+        return self.targets.first_frame
 
     @cached_property
     def cost(self) -> NDArray[np.int64]:
@@ -77,8 +83,8 @@ class StackEffects(TokenTable):
 
     @cached_property
     def first_outcome(self) -> int:
-        """The least target that is an outcome."""
-        return self.states
+        """The least target that is an outcome, to compare with at every token: `targets.is_outcome` would take longer."""
+        return self.targets.outcome(0)
 
     @cached_property
     def counting(self) -> Counting | None:
@@ -104,7 +110,7 @@ class StackEffects(TokenTable):
             count: The count of the state before it.
         """
         if self.counting is not None and target >= self.first_outcome:
-            which = target - self.first_outcome
+            which = self.targets.outcome_number(target)
             after, low, high, kept, added = self._counts[which]
             if not low <= count <= high:
                 target = DEAD
@@ -128,8 +134,9 @@ class StackEffects(TokenTable):
     def _followed(self, target: int, stack: Packed) -> tuple[int, Packed]:
         """Follow what happens when no characters have been counted, or when counting starts again."""
         frames = frames_of(stack)
-        while target >= self.first_outcome:
-            which = target - self.first_outcome
+        targets = self.targets
+        while targets.is_outcome(target):
+            which = targets.outcome_number(target)
             target, pushed, rest, height = self._outcome(which)
             if self.nesting.counted(frames, self.states) + height > self.nesting.counted_depth:
                 target = DEAD
@@ -173,7 +180,7 @@ class StackEffects(TokenTable):
     @cached_property
     def _thresholds(self) -> Thresholds:
         assert self.counting is not None
-        return Thresholds(self.row_start, self.row_target, self.states, self.counting)
+        return Thresholds(self.row_start, self.row_target, self.targets, self.counting)
 
     def has_state(self, state: int) -> bool:
         """Whether a row may be in a state, with its count."""
@@ -207,11 +214,11 @@ class StackEffects(TokenTable):
         rests = np.flatnonzero(self.nesting.rest)
         of_class = np.zeros(self.classes, np.int64)
         # Few targets are outcomes.
-        outside = np.flatnonzero(self.row_target >= self.states)
+        outside = np.flatnonzero(self.targets.is_outcome(self.row_target))
         target = self.row_target[outside]
         for _ in range(self.nesting.pops):
             np.maximum.at(of_class, self.row_class[outside], most[target])
-            most[self.states + rests] = 1 + of_class[self.nesting.rest[rests]]
+            most[self.targets.outcome(rests)] = 1 + of_class[self.nesting.rest[rests]]
         owner = np.searchsorted(self.row_start, outside, side="right") - 1
         found = np.zeros(self.states, np.int64)
         np.maximum.at(found, owner, most[target])

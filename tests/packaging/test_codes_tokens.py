@@ -43,6 +43,15 @@ CODES = {
         # The two modules about markers have targets of their own.
         ("kernels/codes.py", "compiler/tokens/before_marker.py", "compiler/tokens/token_concatenation.py"),
     ),
+    "exit of a copy": Code(
+        "compiler/bytes/exits.py",
+        r"-1 - (?!i\b)|- 1 - |\b(exits|leads|single)(\[\d\])? (<|>=) 0",
+        (
+            "compiler/bytes/leaf.py",
+            *(f"compiler/networks/{name}.py" for name in ("leaf_copies", "live", "text_regions")),
+            *(f"compiler/tokens/{name}.py" for name in ("rests", "text_remainders", "linked_classes", "linked_leaf")),
+        ),
+    ),
 }
 
 

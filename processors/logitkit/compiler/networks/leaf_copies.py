@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.concatenation import joint_byte_classes
+from logitkit.compiler.bytes.exits import Exit
 from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
 from logitkit.compiler.bytes.texts_beside import CountsOverlap, Excluded, texts_beside
 from logitkit.compiler.networks.network import Network, Strings, TextLeaf
@@ -144,7 +145,9 @@ class LeafCopies:
                 body, (mark,) = len(self.bodies) + leaf, marks
                 end = self.ends.setdefault((body, mark), len(self.ends))
                 frame = self.frames.setdefault((body, ((mark, where[0]),)), len(self.frames))
-                copy = self.called[leaf] = self.copies.setdefault((leaf, (-1 - end,) * len(where)), len(self.copies))
+                copy = self.called[leaf] = self.copies.setdefault(
+                    (leaf, (Exit.end(end),) * len(where)), len(self.copies)
+                )
             else:
                 copy = self.copies.setdefault((leaf, where), len(self.copies))
             rows.append((quote.state, self.byte_class[quote.byte], copy, root, frame))
@@ -168,7 +171,7 @@ class LeafCopies:
         ]
         add_rows(step, int(first[-1]) - before)
         for (leaf, leads), begin in zip(self.copies, first.tolist(), strict=False):
-            ends = [target if target >= 0 else END - 1 - target for target in leads]
+            ends = [END + Exit.end_number(target) if Exit.is_end(target) else target for target in leads]
             does = np.concatenate([np.zeros(FIRST_STATE, np.int32), np.arange(begin, begin + len(own[leaf])), ends])
             step[begin : begin + len(own[leaf])] = does.astype(np.int32)[own[leaf]]
         states = len(step)

@@ -40,8 +40,8 @@ CODES = {
         r"\b(targets?|outcomes?|numbers?|legal)\b\S* (-|>=) \S*\bstates\b|\bstates \+ (closes|pushed|rests|which|outcomes?)\b|"
         r"[-+] \S*first_outcome\b|(>=|-|\+) FIRST_OUTCOME\b|2 ?\*\* ?29",
         ("compiler/tokens", "runtime", "kernels"),
-        # The two modules about markers have targets of their own.
-        ("kernels/codes.py", "compiler/tokens/before_marker.py", "compiler/tokens/token_concatenation.py"),
+        # Those of leaves and markers are targets of other tables.
+        ("kernels/codes.py", "compiler/tokens/leaf_stores.py", "compiler/tokens/marker_targets.py"),
     ),
     "exit of a copy": Code(
         "compiler/bytes/exits.py",
@@ -51,6 +51,16 @@ CODES = {
             *(f"compiler/networks/{name}.py" for name in ("leaf_copies", "live", "text_regions")),
             *(f"compiler/tokens/{name}.py" for name in ("rests", "text_remainders", "linked_classes", "linked_leaf")),
         ),
+    ),
+    "target in a leaf": Code(
+        "compiler/tokens/leaf_stores.py",
+        r"first_end\b|divmod\([^)]*chain|\* chain\b|\b(states|counts) \* (self\.)?(counts|states|copies)\b",
+        ("compiler/tokens",),
+    ),
+    "target before a marker": Code(
+        "compiler/tokens/marker_targets.py",
+        r"\btarget\b\S* (-|>|>=|\+) \S*states\b|states \+ (leads|left|count)|\(target > ",
+        tuple(f"compiler/tokens/{name}.py" for name in ("before_marker", "token_concatenation", "marker_targets")),
     ),
 }
 

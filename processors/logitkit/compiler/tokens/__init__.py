@@ -16,7 +16,8 @@ distinct_sets                              which sets are equal, found by digest
 dead_ends, closing_cost, short_fallbacks   prune states that cannot end, count the tokens to an end, shorten fallback chains
 flat_closing, grammar_closing              the tokens that a finite automaton needs to the end; at most, that a grammar needs
 intersection, token_concatenation, joint_classes    of two token automata
-before_marker, remainder_walk, pushdown_concatenation    a marker with any text before it, put before a token automaton
+before_marker, remainder_walk, pushdown_concatenation    a marker with any text before it, put before a token automaton;
+                                           its marker_targets
 repeated_record, repetition                of a record that is repeated many times, from that of a few copies
 place, packed_stacks                       the keys of masks with a stack; stacks on the host
 """

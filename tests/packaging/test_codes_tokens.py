@@ -38,7 +38,8 @@ CODES = {
     "target": Code(
         "compiler/tokens/targets.py",
         r"\b(targets?|outcomes?|numbers?|legal)\b\S* (-|>=) \S*\bstates\b|\bstates \+ (closes|pushed|rests|which|outcomes?)\b|"
-        r"[-+] \S*first_outcome\b|(>=|-|\+) FIRST_OUTCOME\b|2 ?\*\* ?29",
+        r"[-+] \S*first_outcome\b|(>=|-|\+) FIRST_OUTCOME\b|2 ?\*\* ?29|"
+        r"-1 - (does|place|i)\b",
         ("compiler/tokens", "runtime", "kernels"),
         # Those of leaves and markers are targets of other tables.
         ("kernels/codes.py", "compiler/tokens/leaf_stores.py", "compiler/tokens/marker_targets.py"),

@@ -267,8 +267,7 @@ class LookaheadSuffixes(SuffixStore):
             place = {way: i for i, way in enumerate((e, j) for e in sorted(alive) for j in range(width[e]))}
             after: dict[int, list[tuple[int, int]]] = {e: [*outer.get(e, ())] for e in alive}
             for source, f, target in inner:
-                # It stands for the outcome of the end with this place.
-                after[source] += [(f, -1 - place[target, j]) for j in range(width[target])]
+                after[source] += [(f, Targets.later(place[target, j])) for j in range(width[target])]
             ways = [way for e in sorted(alive) for way in ways_of(after[e])]
             made = self.outcomes.pop_together(tuple(ways))
             owners += [one] * len(place)

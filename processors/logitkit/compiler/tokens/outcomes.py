@@ -140,15 +140,18 @@ class Outcomes:
         """Return the numbers of outcomes that pop a frame and then do the same as one of them.
 
         Args:
-            behind: What happens then, for each of them, as for `pop`; -1 - i in place of a number stands for the i-th of them.
+            behind: What happens then, for each of them, as for `pop`. They may name each other (`Targets.later`).
         """
         found = self._together.get(behind)
         if found is None:
             first = len(self.rests)
             self.rests.extend({} for _ in behind)
             found = [self.number(Outcome(DEAD, (), first + i, 0)) for i in range(len(behind))]
-            for i, pairs in enumerate(behind):
-                self.rests[first + i] = {frame: does if does >= 0 else found[-1 - does] for frame, does in pairs}
+            targets = self.targets
+            for rest, pairs in enumerate(behind, first):
+                self.rests[rest] = {
+                    frame: found[targets.later_place(does)] if targets.is_later(does) else does for frame, does in pairs
+                }
             self._together[behind] = found
         return found
 

@@ -13,7 +13,8 @@ By hand, for an automaton of 120 states, of which 20 are frames:
     125    outcome 5
 
 Invariants: while an automaton is compiled, there are targets for counted moves as well, from 2**29 on (`CountedMoves`): no limit
-allows so many states and outcomes. In the tables of an automaton, there are none, and targets are dense: an array of states and
+allows so many states and outcomes. Outcomes that lead to each other get their numbers together; until then, negative numbers
+stand for them. In the tables of an automaton, there are none, and targets are dense: an array of states and
 then outcomes has an entry for each target. In the tables of a bank, automata have different numbers of states, so outcomes begin
 at 2**30 for all of them (`BANK_TARGETS`). If all states move by a number, outcomes move by the same.
 """
@@ -96,6 +97,21 @@ class Targets:
     def counted_move_number(target: _Number) -> _Number:
         """Return the number of the counted move that a target is."""
         return target - _FIRST_COUNTED_MOVE
+
+    @staticmethod
+    def later(place: int) -> int:
+        """Return what stands for an outcome that has no number yet, given its place among those that get theirs with it."""
+        return -1 - place
+
+    @staticmethod
+    def is_later(target: int) -> bool:
+        """Return whether a target is an outcome without a number."""
+        return target < 0
+
+    @staticmethod
+    def later_place(target: int) -> int:
+        """Return the place of an outcome without a number."""
+        return -1 - target
 
 
 # In the tables of a bank, whatever automaton a row has.

@@ -10,6 +10,7 @@ from logitkit.compiler.bytes.exits import Exit
 from logitkit.compiler.tokens.counted_state import MOST, CountedState
 from logitkit.compiler.tokens.leaf_stores import LeafTargets
 from logitkit.compiler.tokens.marker_targets import MarkerTargets
+from logitkit.compiler.tokens.record_states import RecordStates
 from logitkit.compiler.tokens.targets import BANK_TARGETS, Targets
 from logitkit.runtime.slot_generation import SlotGeneration
 
@@ -109,6 +110,18 @@ def test_targets_before_a_marker() -> None:
     assert (targets.ended(0), targets.ended(3)) == (10, 13)
     assert targets.is_ended(np.array([4, 9, 10, 13])).tolist() == [False, False, True, True]
     assert targets.left(np.array([10, 13])).tolist() == [0, 3]
+
+
+def test_states_of_records() -> None:
+    states = RecordStates(size=4, rest=3, copies=2)
+    every = np.concatenate([states.in_copy(0, np.arange(4)), states.in_rest(0, np.arange(3))])
+    every = np.concatenate([every, every + states.block, states.in_rest(2, np.arange(3))])
+    assert every.tolist() == [*range(2, 19)]
+    assert states.count == 19
+    copy, in_rest, place = states.places(every)
+    assert copy.tolist() == [0] * 7 + [1] * 7 + [2] * 3
+    assert in_rest.tolist() == ([False] * 4 + [True] * 3) * 2 + [True] * 3
+    assert place.tolist() == [0, 1, 2, 3, 0, 1, 2, 0, 1, 2, 3, 0, 1, 2, 0, 1, 2]
 
 
 def test_generations() -> None:

@@ -58,6 +58,11 @@ CODES = {
         r"first_end\b|divmod\([^)]*chain|\* chain\b|\b(states|counts) \* (self\.)?(counts|states|copies)\b",
         ("compiler/tokens",),
     ),
+    "state of a record": Code(
+        "compiler/tokens/record_states.py",
+        r"\bcopies \* |\bsize \+ (after|rest)\b|divmod\([^)]*(block|FIRST_STATE)",
+        tuple(f"compiler/tokens/{name}.py" for name in ("repetition", "repeated_record", "record_states")),
+    ),
     "target before a marker": Code(
         "compiler/tokens/marker_targets.py",
         r"\btarget\b\S* (-|>|>=|\+) \S*states\b|states \+ (leads|left|count)|\(target > ",

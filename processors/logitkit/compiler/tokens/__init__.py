@@ -18,6 +18,6 @@ flat_closing, grammar_closing              the tokens that a finite automaton ne
 intersection, token_concatenation, joint_classes    of two token automata
 before_marker, remainder_walk, pushdown_concatenation    a marker with any text before it, put before a token automaton;
                                            its marker_targets
-repeated_record, repetition                of a record that is repeated many times, from that of a few copies
+repeated_record, repetition                of a record that is repeated many times, from that of a few copies (record_states)
 place, packed_stacks                       the keys of masks with a stack; stacks on the host
 """

@@ -12,6 +12,7 @@ from logitkit.compiler.tokens.leaf_stores import LeafTargets
 from logitkit.compiler.tokens.marker_targets import MarkerTargets
 from logitkit.compiler.tokens.record_states import RecordStates
 from logitkit.compiler.tokens.targets import BANK_TARGETS, Targets
+from logitkit.reasoning.section_states import INSIDE, SectionStates
 from logitkit.runtime.slot_generation import SlotGeneration
 
 
@@ -122,6 +123,16 @@ def test_states_of_records() -> None:
     assert copy.tolist() == [0] * 7 + [1] * 7 + [2] * 3
     assert in_rest.tolist() == ([False] * 4 + [True] * 3) * 2 + [True] * 3
     assert place.tolist() == [0, 1, 2, 3, 0, 1, 2, 0, 1, 2, 3, 0, 1, 2, 0, 1, 2]
+
+
+def test_states_of_sections() -> None:
+    sections = SectionStates(8)
+    assert (INSIDE, sections.forced(INSIDE), sections.closed, sections.outside) == (2, 10, 18, 19)
+    assert [state for state in range(25) if sections.is_inside(state)] == [*range(2, 10)]
+    assert [state for state in range(25) if sections.is_looked_up(state)] == [*range(10, 19)]
+    rows = SectionStates(torch.tensor([8, 1]))
+    assert rows.is_inside(torch.tensor([9, 3])).tolist() == [True, False]
+    assert rows.forced(torch.tensor([9, 2])).tolist() == [17, 3]
 
 
 def test_generations() -> None:

@@ -63,6 +63,12 @@ CODES = {
         r"\bcopies \* |\bsize \+ (after|rest)\b|divmod\([^)]*(block|FIRST_STATE)",
         tuple(f"compiler/tokens/{name}.py" for name in ("repetition", "repeated_record", "record_states")),
     ),
+    "state of a thinking section": Code(
+        "reasoning/section_states.py",
+        r"\bINSIDE \+ |\+ (INSIDE|FIRST_STATE)\b|[-+] (\w+\.)?inside\b",
+        ("reasoning", "kernels/thinking_step.py"),
+        ("kernels/codes.py",),
+    ),
     "target before a marker": Code(
         "compiler/tokens/marker_targets.py",
         r"\btarget\b\S* (-|>|>=|\+) \S*states\b|states \+ (leads|left|count)|\(target > ",

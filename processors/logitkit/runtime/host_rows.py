@@ -138,7 +138,7 @@ def advance_on_host(bank: Bank, state: ConstraintState, tokens: Tensor) -> Const
         if slot == NEUTRAL:
             continue
         before = states[row], stacks[row], left[row]
-        after = _after(bank.automaton(slot, rows.generations[row]), *before, run)
+        after = _after(bank.automaton(slot, rows.generations[row]), bank.stacks, *before, run)
         if after != before:
             states[row], stacks[row], left[row] = after
             masks[row] = None
@@ -158,10 +158,9 @@ def advance_on_host(bank: Bank, state: ConstraintState, tokens: Tensor) -> Const
 
 
 def _after(
-    automaton: TokenAutomaton, state: int, stack: Packed, left: int, tokens: Sequence[int]
+    automaton: TokenAutomaton, has_stacks: bool, state: int, stack: Packed, left: int, tokens: Sequence[int]
 ) -> tuple[int, Packed, int]:
     """Return the state, the stack and the number of tokens left of one row after tokens."""
-    has_stacks = automaton.has_stacks
     for token in tokens:
         if state < FIRST_STATE:
             break

@@ -39,7 +39,7 @@ class StackEffects(TokenTable):
 
     nesting: Nesting = field(default=FLAT, kw_only=True)
 
-    @cached_property
+    @property
     def has_stacks(self) -> bool:
         """Whether rows have a stack, a count or a limit of tokens besides their state."""
         return self.nesting.max_depth > 0

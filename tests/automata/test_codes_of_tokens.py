@@ -7,7 +7,7 @@ import torch
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.bytes.exits import Exit
-from logitkit.compiler.tokens.counted_state import MOST, CountedState
+from logitkit.compiler.tokens.counted_state import MOST, StateAndCount
 from logitkit.compiler.tokens.leaf_stores import LeafTargets
 from logitkit.compiler.tokens.marker_targets import MarkerTargets
 from logitkit.compiler.tokens.record_states import RecordStates
@@ -49,16 +49,16 @@ def test_targets_of_a_bank_fit_into_its_tables() -> None:
 
 
 def test_states_with_counts() -> None:
-    assert CountedState.of(7, 3) == 12884901895
+    assert StateAndCount.of(7, 3) == 12884901895
     for state in (DEAD, FINISHED, FIRST_STATE, 7, 2**31 - 1):
-        assert CountedState.of(state, 0) == state
+        assert StateAndCount.of(state, 0) == state
         for count in (1, 3, MOST):
-            whole = CountedState.of(state, count)
+            whole = StateAndCount.of(state, count)
             assert 0 <= whole < 2**63
-            assert (CountedState.state(whole), CountedState.count(whole)) == (state, count)
-            tensor = CountedState.of(torch.tensor([state]), torch.tensor([count]))
+            assert (StateAndCount.state(whole), StateAndCount.count(whole)) == (state, count)
+            tensor = StateAndCount.of(torch.tensor([state]), torch.tensor([count]))
             assert tensor.tolist() == [whole]
-            assert (CountedState.state(tensor).item(), CountedState.count(tensor).item()) == (state, count)
+            assert (StateAndCount.state(tensor).item(), StateAndCount.count(tensor).item()) == (state, count)
 
 
 def test_exits() -> None:

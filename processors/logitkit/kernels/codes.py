@@ -1,6 +1,6 @@
 """Numbers that stand for a choice, as kernels read and write them: Triton's language calls no methods of Python's classes.
 
-Each function does what its module does on the host, with the same numbers: `CountedState`, `Targets` in the
+Each function does what its module does on the host, with the same numbers: `StateAndCount`, `Targets` in the
 tables of a bank, and `SectionStates`.
 """
 

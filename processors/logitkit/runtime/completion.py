@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.tokens.counted_state import CountedState
+from logitkit.compiler.tokens.counted_state import StateAndCount
 from logitkit.compiler.tokens.packed_stacks import Packed, frames_of
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
@@ -106,7 +106,7 @@ def _by_cost(walk: Walk, letters: NDArray[np.int64]) -> tuple[int, ...] | None:
     tokens: list[int] = []
     while True:
         cost = walk.automaton.cost
-        needed = int(cost[CountedState.state(walk.state)] + cost[[*frames_of(walk.stack)]].sum())
+        needed = int(cost[StateAndCount.state(walk.state)] + cost[[*frames_of(walk.stack)]].sum())
         walk = Walk(walk.automaton, walk.state, walk.stack, needed)
         if not needed and walk.may_end():
             return tuple(tokens)

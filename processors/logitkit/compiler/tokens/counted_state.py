@@ -22,15 +22,15 @@ from torch import Tensor
 from logitkit.compiler.bytes.leaf import MOST
 from logitkit.compiler.tokens.targets import Targets
 
-__all__ = ["COUNT_SHIFT", "MOST", "STATE_BITS", "CountedState", "Counting", "Thresholds"]
+__all__ = ["COUNT_SHIFT", "MOST", "STATE_BITS", "Counting", "StateAndCount", "Thresholds"]
 
-# The bits of the state, and the place of the count. Only `CountedState` and `kernels.codes` use them.
+# The bits of the state, and the place of the count. Only `StateAndCount` and `kernels.codes` use them.
 STATE_BITS, COUNT_SHIFT = 2**32 - 1, 32
 
 _Number = TypeVar("_Number", int, Tensor)
 
 
-class CountedState:
+class StateAndCount:
     """Reads and writes states with counts, as numbers or as tensors of int64."""
 
     @staticmethod
@@ -103,11 +103,13 @@ class Thresholds:
 
     def canonical(self, state: int) -> int:
         """Return the state with the least count with which the same tokens are legal."""
-        alone = CountedState.state(state)
+        alone = StateAndCount.state(state)
         known = self._known.get(alone)
         if known is None:
             known = self._known[alone] = self._of(alone)
-        return CountedState.of(alone, known[bisect_right(known, CountedState.count(state)) - 1])
+        least = known[bisect_right(known, StateAndCount.count(state)) - 1]
+        # In most states, what is legal does not depend on the count.
+        return StateAndCount.of(alone, least) if least else alone
 
     def _of(self, state: int) -> list[int]:
         row_start, row_target, targets = self._rows

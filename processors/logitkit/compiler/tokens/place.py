@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.remembered import Remembered
-from logitkit.compiler.tokens.counted_state import CountedState
+from logitkit.compiler.tokens.counted_state import StateAndCount
 from logitkit.compiler.tokens.token_table import STAY
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class LegalClasses:
 
     def of(self, place: Place) -> NDArray[np.bool_]:
         """Return which classes are legal in a place of a live state: [C] bool."""
-        state, count = CountedState.state(place.state), CountedState.count(place.state)
+        state, count = StateAndCount.state(place.state), StateAndCount.count(place.state)
         if self.nesting.cost is None:
             legal = self._legal(state, place.frames, place.room, self.default != DEAD)
         else:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.remembered import Remembered
-from logitkit.compiler.tokens.counted_state import CountedState, Counting, Thresholds
+from logitkit.compiler.tokens.counted_state import Counting, StateAndCount, Thresholds
 from logitkit.compiler.tokens.nesting import FLAT, Nesting
 from logitkit.compiler.tokens.packed_stacks import Packed, frames_of, packed
 from logitkit.compiler.tokens.place import NO_LIMIT, LegalClasses, Place
@@ -95,11 +95,11 @@ class StackEffects(TokenTable):
         """Return the state and the stack after one token, -1 for none; the stack is empty when the row is dead."""
         if token == -1:
             return state, stack
-        target = self.next(CountedState.state(state), token)
+        target = self.next(StateAndCount.state(state), token)
         # Few tokens do anything to the stack.
         if DEAD < target < self.first_outcome:
             return target, stack
-        return self.behind(target, stack, CountedState.count(state))
+        return self.behind(target, stack, StateAndCount.count(state))
 
     def behind(self, target: int, stack: Packed, count: int) -> tuple[int, Packed]:
         """Return the state and the stack behind a target, be it a state, `DEAD` or an outcome.
@@ -109,23 +109,26 @@ class StackEffects(TokenTable):
             stack: The stack before the token.
             count: The count of the state before it.
         """
-        if self.counting is not None and target >= self.first_outcome:
-            which = self.targets.outcome_number(target)
-            after, low, high, kept, added = self._counts[which]
+        effect = self._counts.get(target)
+        if effect is not None:
+            after, low, high, kept, added = effect
             if not low <= count <= high:
                 target = DEAD
             elif kept:
                 # It keeps the stack as it is.
-                return CountedState.of(after, count + added), stack
+                return StateAndCount.of(after, count + added), stack
         found = self._behind.get((target, stack))
         if found is None:
             found = self._behind.keep((target, stack), self._followed(target, stack), 2 * len(stack))
         return found
 
     @cached_property
-    def _counts(self) -> list[tuple[int, ...]]:
-        """The state that each outcome leads to, and what it does to the count."""
-        return list(zip(*(column.tolist() for column in (self.nesting.state, *(self.counting or ()))), strict=True))
+    def _counts(self) -> dict[int, tuple[int, ...]]:
+        """For each target that is an outcome, the state that it leads to, and what it does to the count."""
+        if self.counting is None:
+            return {}
+        effects = zip(*(column.tolist() for column in (self.nesting.state, *self.counting)), strict=True)
+        return dict(enumerate(effects, self.first_outcome))
 
     @cached_property
     def _behind(self) -> Remembered[tuple[int, Packed], tuple[int, Packed]]:
@@ -136,8 +139,8 @@ class StackEffects(TokenTable):
         frames = frames_of(stack)
         targets = self.targets
         while targets.is_outcome(target):
-            which = targets.outcome_number(target)
-            target, pushed, rest, height = self._outcome(which)
+            outcome = target
+            target, pushed, rest, height = self._outcome(targets.outcome_number(outcome))
             if self.nesting.counted(frames, self.states) + height > self.nesting.counted_depth:
                 target = DEAD
             elif rest:
@@ -145,7 +148,7 @@ class StackEffects(TokenTable):
             else:
                 frames += pushed
                 if self.counting is not None:
-                    target = CountedState.of(target, self._counts[which][-1])
+                    target = StateAndCount.of(target, self._counts[outcome][-1])
                 break
         return target, packed(() if target == DEAD else frames, len(stack))
 
@@ -172,7 +175,7 @@ class StackEffects(TokenTable):
     def _place(self, state: int, frames: tuple[int, ...]) -> tuple[Place, int]:
         """Return the place of a row whose tokens are not counted, and how many it needs, at least."""
         room = min(self.nesting.counted_depth - self.nesting.counted(frames, self.states), self._highest)
-        alone = CountedState.state(state)
+        alone = StateAndCount.state(state)
         popped = frames[max(len(frames) - self._pops[alone], 0) :]
         needed = 0 if self.nesting.cost is None else int(self.cost[alone] + self.cost[[*frames]].sum())
         return Place(state, popped, room, NO_LIMIT), needed
@@ -184,7 +187,7 @@ class StackEffects(TokenTable):
 
     def has_state(self, state: int) -> bool:
         """Whether a row may be in a state, with its count."""
-        alone, count = CountedState.state(state), CountedState.count(state)
+        alone, count = StateAndCount.state(state), StateAndCount.count(state)
         most = 0 if self.counting is None or alone >= self.states else self._most_counts[alone]
         return alone < self.first_frame and 0 <= count <= most
 

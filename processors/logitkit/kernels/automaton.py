@@ -10,16 +10,16 @@ The columns of the tables are those of `Records`. Numbers have 32 bits, as in mo
 from __future__ import annotations
 
 from logitkit.compiler.bytes import byte_dfa
-from logitkit.compiler.tokens import counted_state, place, token_table
+from logitkit.compiler.tokens import place, token_table
 from logitkit.kernels import records
+from logitkit.kernels.codes import count_of, outcome_of, state_of, with_count
 from logitkit.kernels.language import constant, device_function, tl
 
 __all__ = ["advance", "is_current", "is_legal"]
 
 DEAD, FINISHED, FIRST_STATE = map(constant, (byte_dfa.DEAD, byte_dfa.FINISHED, byte_dfa.FIRST_STATE))
 STAY, NO_LIMIT, ILLEGAL = map(constant, (token_table.STAY, place.NO_LIMIT, place.ILLEGAL))
-STATE_BITS, COUNT_SHIFT = map(constant, (counted_state.STATE, counted_state.COUNT))
-OUTCOME, PUSHED = map(constant, (records.OUTCOME, records.FIRST_PUSHED))
+PUSHED = constant(records.FIRST_PUSHED)
 # The widths of records, and their columns.
 SLOT, ROW = map(constant, (len(records.SLOT_FIELDS), len(records.ROW_FIELDS)))
 GENERATION, FIRST_ROW, CLASSES, MAX_DEPTH, FIRST_BLOCK = map(constant, range(len(records.SLOT_FIELDS)))
@@ -115,14 +115,14 @@ def followed(tables, outcome_width, first, most, first_block, target, count, sta
     nests = ((stack > 0) & (stack < first_block)).to(tl.int32)
     depth = tl.sum((stack > 0).to(tl.int32), 0)
     popped, nested, below = target * 0, target * 0 + tl.sum(nests, 0), target * 0 + below
-    outside = target >= OUTCOME
-    record = tables.outcomes + tl.where(outside, target - OUTCOME, 0) * outcome_width
+    outside, which = outcome_of(target)
+    record = tables.outcomes + which * outcome_width
     miscounted = (count < tl.load(record + LOW)) | (count > tl.load(record + HIGH))
     target = tl.where(outside & miscounted, DEAD, target)
     again = depth > 0
     while again:
-        outside = target >= OUTCOME
-        record = tables.outcomes + tl.where(outside, target - OUTCOME, 0) * outcome_width
+        outside, which = outcome_of(target)
+        record = tables.outcomes + which * outcome_width
         rest = tl.load(record + REST)
         pops = outside & (rest > 0) & (nested + tl.load(record + HEIGHT) <= most)
         depth -= 1
@@ -135,8 +135,8 @@ def followed(tables, outcome_width, first, most, first_block, target, count, sta
         below -= tl.where(pops, tl.load(tables.rows + (first + frame) * ROW + COST), 0)
         nested -= tl.where(pops, tl.sum(tl.where(innermost, nests, 0), 0), 0)
         again = (depth > 0) & some(pops, BLOCK)
-    outside = target >= OUTCOME
-    record = tables.outcomes + tl.where(outside, target - OUTCOME, 0) * outcome_width
+    outside, which = outcome_of(target)
+    record = tables.outcomes + which * outcome_width
     pushes = outside & (tl.load(record + REST) == 0) & (nested + tl.load(record + HEIGHT) <= most)
     return target, record, pushes, popped, below
 
@@ -156,7 +156,7 @@ def advance(tables, size, class_width, outcome_width, slot, state, stack, token,
         token: A token id, which is not -1.
         DEPTH: The room for frames; 0 if states say everything.
     """
-    at = (state & STATE_BITS).to(tl.int32)
+    at = state_of(state)
     record = tables.slots + slot * SLOT
     first = tl.load(record + FIRST_ROW).to(tl.int32)
     known = (token >= 0) & (token < size)
@@ -166,13 +166,14 @@ def advance(tables, size, class_width, outcome_width, slot, state, stack, token,
     after = target.to(tl.int64)
     if DEPTH > 0:
         most, first_block = tl.load(record + MAX_DEPTH).to(tl.int32), tl.load(record + FIRST_BLOCK).to(tl.int32)
-        count = (state >> COUNT_SHIFT).to(tl.int32)
+        count = count_of(state)
         target, outcome, pushes, popped, _ = followed(
             tables, outcome_width, first, most, first_block, target, count, stack, 0, False
         )
         counted = tl.load(outcome + KEPT) * tl.where(popped > 0, 0, count) + tl.load(outcome + ADDED)
-        reached = tl.load(outcome + AFTER).to(tl.int64) | (counted.to(tl.int64) << COUNT_SHIFT)
-        after = tl.where(target >= OUTCOME, tl.where(pushes, reached, DEAD), target)
+        reached = with_count(tl.load(outcome + AFTER), counted)
+        outside, _ = outcome_of(target)
+        after = tl.where(outside, tl.where(pushes, reached, DEAD), target)
         depth, lane = tl.sum((stack > 0).to(tl.int32), 0) - popped, tl.arange(0, DEPTH)
         pushing = pushes & (lane >= depth) & (lane < depth + outcome_width - PUSHED)
         pushed = tl.load(outcome + PUSHED + lane - depth, mask=pushing, other=0)
@@ -198,14 +199,14 @@ def is_legal(tables, class_width, outcome_width, slot, state, stack, left, symbo
         symbol: [K] classes.
         DEPTH: The room for frames; 0 if states say everything.
     """
-    at = (state & STATE_BITS).to(tl.int32)
+    at = state_of(state)
     record = tables.slots + slot * SLOT
     first = tl.load(record + FIRST_ROW).to(tl.int32)
     target, found = looked_up(tables, tables.default + slot * class_width, first + at, symbol, True)
     legal = target != DEAD
     if DEPTH > 0:
         most, first_block = tl.load(record + MAX_DEPTH).to(tl.int32), tl.load(record + FIRST_BLOCK).to(tl.int32)
-        count = (state >> COUNT_SHIFT).to(tl.int32)
+        count = count_of(state)
         costs = tables.rows + first * ROW + COST
         below = tl.sum(tl.load(costs + stack * ROW, mask=stack > 0, other=0), 0)
         needed = below + tl.load(costs + at * ROW)
@@ -213,7 +214,7 @@ def is_legal(tables, class_width, outcome_width, slot, state, stack, left, symbo
         target, outcome, pushes, _, after = followed(
             tables, outcome_width, first, most, first_block, target, count, stack, below, True
         )
-        outside = target >= OUTCOME
+        outside, _ = outcome_of(target)
         legal = tl.where(outside, pushes, target != DEAD)
         cost = tl.load(costs + tl.where(outside, 0, tl.maximum(target, 0)) * ROW) + tl.where(found, after, 0)
         cost = tl.where(outside, tl.load(outcome + OUTCOME_COST) + after, cost)

@@ -8,7 +8,6 @@ from torch import Tensor
 
 __all__ = [
     "FIRST_PUSHED",
-    "OUTCOME",
     "OUTCOME_FIELDS",
     "PAIR_FIELDS",
     "ROW_FIELDS",
@@ -16,9 +15,6 @@ __all__ = [
     "KernelTables",
     "Records",
 ]
-
-# A target from here on is not a state, but an outcome: subtract this to get its number.
-OUTCOME = 2**30
 
 # The columns of the tables, in order.
 SLOT_FIELDS = ("generation", "first_row", "classes", "max_depth", "first_block")
@@ -46,7 +42,7 @@ class Records(NamedTuple):
         default: [N, C] int32, the target of each class where no row lists one: a state, `DEAD`, or `STAY`.
         rows: [R, 4] int32, a row for each state. `start`, `end`: its pairs. `fallback`: the row that counts for classes that
             this one does not list; a row that falls back to nothing names itself. `cost`: tokens needed to finish from there.
-        pairs: [P, 2] int32. `class`: ascending in each row. `target`: a state, or `OUTCOME` plus the number of an outcome.
+        pairs: [P, 2] int32. `class`: ascending in each row. `target`: a state or an outcome (`BANK_TARGETS`).
         outcomes: [O, 8 + F] int32. `state`: where it leads. `rest`: the class of the rest of the token, after a frame is popped;
             0 if none is. `height`: the free frames that it needs. `cost`: tokens needed to finish after it. `low`, `high`: the
             counts with which it is legal. `kept`, `added`: the count afterwards is kept * count + added. Then the frames that it

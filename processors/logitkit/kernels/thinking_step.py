@@ -12,6 +12,7 @@ from torch import Tensor
 
 from logitkit.kernels import parts
 from logitkit.kernels.automaton import DEAD, FINISHED, FIRST_STATE, advance, is_current
+from logitkit.kernels.codes import forced, is_inside
 from logitkit.kernels.kernel import kernel, token_arguments
 from logitkit.kernels.language import tl
 from logitkit.kernels.masking import mask_state
@@ -31,14 +32,13 @@ def thinking_kernel(
 ):  # fmt: skip
     """Advance a row through `tokens`, if there are any, then mask its `logits`, if there are any and its end is forced.
 
-    The states inside a section come first, and those in which its end is forced come after them, in the same order. As in
-    `constraint_kernel`, each part of a row computes the state, and the first one writes it to new memory.
+    As in `constraint_kernel`, each part of a row computes the state, and the first one writes it to new memory.
     """
     row, part, parts = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
     slot, state, spent = tl.load(slots + row), tl.load(states + row), tl.load(spents + row)
-    budget, outside = tl.load(budgets + row), tl.load(insides + row) + FIRST_STATE
+    budget, inside = tl.load(budgets + row), tl.load(insides + row)
     current = is_current(tables, slot_count, slot, tl.load(generations + row))
-    thinks = (slot != 0) & (state >= FIRST_STATE) & (state < outside)
+    thinks = (slot != 0) & is_inside(state, inside)
     if tokens is not None:
         for i in range(steps):
             token = tl.load(tokens + row * token_stride + i * step_stride)
@@ -48,7 +48,7 @@ def thinking_kernel(
                 after, _ = advance(tables, size, class_width, outcome_width, slot, after, 0, token, 0)
             if prompt:  # in which EOS ends nothing
                 after = tl.where((after == FINISHED) & (state >= FIRST_STATE), state, after)
-            goes_on = (slot != 0) & (after >= FIRST_STATE) & (after < outside)
+            goes_on = (slot != 0) & is_inside(after, inside)
             counted = tl.where(thinks & goes_on, spent + 1, 0)
             cut = thinks & (spent >= budget) & (after == FINISHED)
             counted = tl.where(cut, tl.maximum(spent, 1), counted)
@@ -59,9 +59,9 @@ def thinking_kernel(
             tl.store(made + row, state)
             tl.store(made + tl.num_programs(0) + row, spent)
     if logits is not None:
-        forced = thinks & (spent >= budget)
-        now = tl.where(current, tl.where(forced, state + outside - FIRST_STATE, state), DEAD)
-        if (slot != 0) & (forced | (now < FIRST_STATE)):
+        is_forced = thinks & (spent >= budget)
+        now = tl.where(current, tl.where(is_forced, forced(state, inside), state), DEAD)
+        if (slot != 0) & (is_forced | (now < FIRST_STATE)):
             mask_state(
                 tables, size, class_width, outcome_width, ends, slot, now, 0, 0, logits + row * row_stride, width, column_stride,
                 scratch, row, part, parts, 0, CONTIGUOUS, LANES, STRIP, STRIPS,

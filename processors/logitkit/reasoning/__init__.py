@@ -2,5 +2,6 @@
 
 thinking_budget      ThinkingBudget
 thinking_automaton   recognises the markers, and completes an end marker that has begun
+section_states       its states: inside a section, with the end forced, and outside
 thinking_state       the state of rows: whether and how long they have been thinking
 """

@@ -1,8 +1,7 @@
 """The automaton that tracks whether a text is in a thinking section, and forces the section's end.
 
-It has three groups of states, in this order: inside a section, one for each beginning of the end marker that the text may end
-with; the same number in which the rest of the end marker is forced, used only to look up legal tokens; and outside, one for each
-beginning of the start.
+It has a state for each beginning of the end marker, with which the text in a section may end, and for each beginning of the start
+marker outside. `SectionStates` numbers these, and those in which the rest of the end marker is forced.
 """
 
 from __future__ import annotations
@@ -21,14 +20,12 @@ from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_table import STAY
 from logitkit.errors import VocabularyError
 from logitkit.limits import UNBOUNDED
+from logitkit.reasoning.section_states import INSIDE, SectionStates
 from logitkit.vocabulary.marker import token_of
 from logitkit.vocabulary.marker_symbol import MarkerSymbol
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["INSIDE", "inside_states", "thinking_automaton"]
-
-# The state at the start of a section.
-INSIDE = FIRST_STATE
+__all__ = ["inside_states", "thinking_automaton"]
 
 # The number of ids counted in one step.
 IDS_COUNTED_A_STEP = 128
@@ -64,7 +61,7 @@ class _Marker:
 
 
 def inside_states(end: bytes | int, vocabulary: Vocabulary) -> int:
-    """Return the number of states inside a section; adding it to such a state gives the state in which the end is forced."""
+    """Return the number of states inside a section."""
     return _Marker(end, vocabulary).open
 
 
@@ -80,8 +77,7 @@ def thinking_automaton(start: bytes | int | None, end: bytes | int, vocabulary: 
         VocabularyError: After some tokens, the vocabulary cannot spell the rest of the end marker.
     """
     opening, closing = _Marker(start, vocabulary), _Marker(end, vocabulary)
-    inside = closing.open
-    outside = FIRST_STATE + 2 * inside + 1
+    outside = SectionStates(closing.open).outside
     dfa = _bytes(opening, closing, INSIDE if start is None else outside)
     # The length of markers is limited, and so is the size of all this.
     automaton = token_automaton(dfa, vocabulary, UNBOUNDED, "the thinking budget")
@@ -90,15 +86,15 @@ def thinking_automaton(start: bytes | int | None, end: bytes | int, vocabulary: 
         if token == opening.token:
             targets[outside:] = INSIDE
         if token == closing.token:
-            targets[INSIDE : INSIDE + 2 * inside] = outside
+            targets[INSIDE : SectionStates(closing.open).closed] = outside
         automaton = _with_token(automaton, token, targets)
     _check_spelled(automaton, closing, end)
     return automaton
 
 
 def _bytes(opening: _Marker, closing: _Marker, begin: int) -> ByteDfa:
-    inside, width = closing.open, opening.found.step.shape[1]
-    forced, outside = INSIDE + inside, INSIDE + 2 * inside + 1
+    sections, width = SectionStates(closing.open), opening.found.step.shape[1]
+    forced, outside = sections.forced(INSIDE), sections.outside
     # Bytes that neither marker distinguishes share a class; class 0 occurs in neither.
     pairs, byte_class = np.unique(closing.found.byte_class * width + opening.found.byte_class, return_inverse=True)
     byte_class = byte_class.reshape(-1) + 1
@@ -121,13 +117,13 @@ def _bytes(opening: _Marker, closing: _Marker, begin: int) -> ByteDfa:
             letters[token][rows] = np.where(to < part.open, first + to, other)
     for state, symbol in enumerate(closing.following):
         # After the last symbol comes a separate state without exits, since no token may extend past the end marker.
-        after = forced + min(closing.after(state, symbol), inside)
+        after = min(forced + closing.after(state, symbol), sections.closed)
         if MarkerSymbol.is_byte(symbol):
             step[forced + state, byte_class[symbol]] = after
         else:
             letters[MarkerSymbol.token_id(symbol)][forced + state] = after
     accepting = free.copy()
-    accepting[outside - 1] = True
+    accepting[sections.closed] = True
     return ByteDfa(step, byte_class, accepting, begin, free=free, letters=letters)
 
 
@@ -152,10 +148,10 @@ def _with_token(automaton: TokenAutomaton, token: int, targets: NDArray[np.int64
 
 
 def _check_spelled(automaton: TokenAutomaton, closing: _Marker, end: bytes | int) -> None:
-    reached, inside = _reached(automaton), closing.open
-    for state in np.flatnonzero(reached[INSIDE : INSIDE + inside]).tolist():
+    reached, forced = _reached(automaton), SectionStates(closing.open).forced(INSIDE)
+    for state in np.flatnonzero(reached[INSIDE:forced]).tolist():
         spend(len(automaton.class_of) // IDS_COUNTED_A_STEP)
-        legal = automaton.legal_classes(INSIDE + inside + state)
+        legal = automaton.legal_classes(forced + state)
         if not automaton.per_token(legal).any():
             assert isinstance(end, bytes)
             depth = closing.read[state]

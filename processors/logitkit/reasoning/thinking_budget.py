@@ -17,6 +17,7 @@ from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_co
 from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind
 from logitkit.protocol.processor import Role
+from logitkit.reasoning.section_states import SectionStates
 from logitkit.reasoning.thinking_automaton import inside_states, thinking_automaton
 from logitkit.reasoning.thinking_state import ThinkingState
 from logitkit.runtime.automaton_state import AutomatonState
@@ -191,7 +192,9 @@ class ThinkingBudget(BankUser):
             layout = self.bank.layout_on(logits.device)
             bound = bound | (generation != layout.tables.generation.index_select(0, slot))
         looked_up = AutomatonState(
-            torch.where(bound, slot, NEUTRAL), generation, torch.where(forced, now + state.inside, now)
+            torch.where(bound, slot, NEUTRAL),
+            generation,
+            torch.where(forced, SectionStates(state.inside).forced(now), now),
         )
         return state, mask(self.bank, looked_up, logits)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.errors import StateFileError, VocabularyError
 from logitkit.parameters import Integer
-from logitkit.reasoning.thinking_automaton import INSIDE
+from logitkit.reasoning.section_states import SectionStates
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.bank_tables import BankTables, advance_tensors
@@ -49,8 +49,9 @@ class ThinkingState(NamedTuple):
         for row, (slot, generation, state, inside) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
             if slot == NEUTRAL:
                 continue
-            outside = INSIDE + 2 * inside + 1
-            if processor.bank.automaton(slot, generation).states <= outside or INSIDE + inside <= state < outside:
+            sections: SectionStates[int] = SectionStates(inside)
+            states = processor.bank.automaton(slot, generation).states
+            if states <= sections.outside or sections.is_looked_up(state):
                 raise StateFileError(
                     f"row {row} is in state {state} of an automaton without {inside} states of a section"
                 )
@@ -59,7 +60,7 @@ class ThinkingState(NamedTuple):
     @property
     def is_inside(self) -> Tensor:
         """[B] bool, whether each row is in a section."""
-        return (self.at.state >= INSIDE) & (self.at.state < INSIDE + self.inside) & (self.at.slot != NEUTRAL)
+        return SectionStates(self.inside).is_inside(self.at.state) & (self.at.slot != NEUTRAL)
 
     @property
     def is_forced(self) -> Tensor:
@@ -90,7 +91,8 @@ class ThinkingState(NamedTuple):
         for row, (slot, generation, inside, budget) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
             if slot == NEUTRAL:
                 continue
-            step, behind = bank.automaton(slot, generation).next, INSIDE + inside
+            sections: SectionStates[int] = SectionStates(inside)
+            step, is_inside = bank.automaton(slot, generation).next, sections.is_inside
             state, spent = states[row], spents[row]
             for token in runs[row]:
                 if token >= size and not prompt:
@@ -102,12 +104,12 @@ class ThinkingState(NamedTuple):
                     before, state = state, step(state, token)
                     if prompt and state == FINISHED:
                         state = before
-                    if not INSIDE <= before < behind:
+                    if not is_inside(before):
                         spent = spent if before == FINISHED else 0
                     elif state == FINISHED:
                         spent = max(spent, 1) if spent >= budget else 0
                     else:
-                        spent = spent + 1 if INSIDE <= state < behind else 0
+                        spent = spent + 1 if is_inside(state) else 0
             states[row], spents[row] = state, spent
         after, counted = (torch.from_numpy(np.array(column, np.int64)) for column in (states, spents))
         return self._replace(at=self.at._replace(state=after), spent=counted)

@@ -7,6 +7,7 @@ constraint, constraint_state  the base class of all constraints, and their state
 host_rows, device_rows        the two operations, advance and mask, on the host and on a device
 branching, branching_state    rows that may be in several places at once
 automaton_state, single_row   the part of the state that others have as well; the state of one row without tensors
+slot_generation               which automaton of a slot a state belongs to
 bank_tables, stack_tables     the two operations with tensors only, without and with stacks
 bank, bank_layout, bank_user  the automata of one vocabulary, their tables on a device, and what has an automaton among them
 host_logits, tensor_logits    logits on the CPU as numpy arrays (HostAndDevice: the base of their processors), and as tensors

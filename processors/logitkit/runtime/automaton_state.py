@@ -12,8 +12,9 @@ from logitkit.errors import BatchMismatch, StateFileError
 from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
-from logitkit.runtime.bank import MIXED_BANKS, NEUTRAL, STACKS, Lease
+from logitkit.runtime.bank import MIXED_BANKS, NEUTRAL, Lease
 from logitkit.runtime.bank_user import BankUser
+from logitkit.runtime.slot_generation import SlotGeneration
 
 __all__ = ["AutomatonState", "leases_of", "numbered_slots"]
 
@@ -34,7 +35,7 @@ class AutomatonState(NamedTuple):
     @classmethod
     def neutral(cls, context: Context) -> AutomatonState:
         """Return the state of rows without a constraint."""
-        return cls(*(per_row(context, value) for value in (NEUTRAL, 0, FIRST_STATE)))
+        return cls(*(per_row(context, value) for value in (NEUTRAL, SlotGeneration.NEUTRAL, FIRST_STATE)))
 
     @classmethod
     def start(cls, processor: BankUser, context: Context) -> AutomatonState:
@@ -56,7 +57,7 @@ class AutomatonState(NamedTuple):
         """
         if by_tensors(self.generation):
             return
-        stacked = self.generation[self.slot != NEUTRAL] >= STACKS
+        stacked = SlotGeneration.has_stacks(self.generation[self.slot != NEUTRAL])
         if stacked.any() and not stacked.all():
             raise BatchMismatch(f"concatenate got {MIXED_BANKS}")
 
@@ -73,7 +74,7 @@ class AutomatonState(NamedTuple):
         """
         leases = leases_of(notes, processor, device)
         slots = [NEUTRAL, *(lease.slot for lease in leases)]
-        generations = [0, *(lease.generation for lease in leases)]
+        generations = [SlotGeneration.NEUTRAL, *(lease.generation for lease in leases)]
         # A neutral row needs a state that is neither dead nor finished.
         states = [FIRST_STATE + 1, *(lease.automaton.states for lease in leases)]
         for row, (place, state) in enumerate(zip(self.slot.tolist(), self.state.tolist(), strict=True)):

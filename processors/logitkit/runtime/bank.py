@@ -18,6 +18,7 @@ from logitkit.runtime.bank_layout import BankLayout
 from logitkit.runtime.bank_tables import BankTables
 from logitkit.runtime.mask_cache import MaskCache
 from logitkit.runtime.row_mask import RowMask
+from logitkit.runtime.slot_generation import SlotGeneration
 from logitkit.runtime.tracing import prepare_trace, traced_as, tracing_waits
 
 __all__ = ["Bank", "Lease"]
@@ -25,8 +26,6 @@ __all__ = ["Bank", "Lease"]
 # Slot 0 always allows every id, with or without text: the row of a request without a constraint.
 NEUTRAL = 0
 
-# Generations in a bank with stacks begin here, so that no state of it is valid in one without.
-STACKS = 2**40
 MIXED_BANKS = (
     "rows of constraints that may nest, such as JsonSchema, next to rows of others, such as Regex; keep each sort in a batch of "
     "its own, or make all of them nest: languages.regex(pattern).constraint(vocabulary) in place of Regex(pattern, vocabulary)"
@@ -71,7 +70,7 @@ class Bank:
         self.automaton_bytes = automaton_bytes
         self._automata_size = 0
         self.automata: list[TokenAutomaton | None] = [None]
-        self.generations: list[int] = [0]
+        self.generations: list[int] = [SlotGeneration.NEUTRAL]
         self._lock = threading.RLock()
         self._free: list[int] = []
         self._leases: weakref.WeakValueDictionary[int, Lease] = weakref.WeakValueDictionary()
@@ -115,7 +114,7 @@ class Bank:
             else:
                 slot = len(self.automata)
                 self.automata.append(automaton)
-                self.generations.append(STACKS if self.stacks else 0)
+                self.generations.append(SlotGeneration.first(stacks=self.stacks))
             lease = Lease(self, automaton, slot, self.generations[slot])
             self._leases[slot] = lease
             self._alike[automaton.sizes] = {*self._alike.get(automaton.sizes, ()), slot}
@@ -143,7 +142,7 @@ class Bank:
                 self._alike[automaton.sizes] = others
             self._automata_size -= self.size_of(automaton)
             self.automata[slot] = None
-            self.generations[slot] += 1
+            self.generations[slot] = SlotGeneration.after(self.generations[slot])
             self._free.append(slot)
             self._has_changed(slot)
             self.masks.drop_slot(slot)
@@ -161,7 +160,7 @@ class Bank:
             found = self.automata[slot]
             if found is not None:
                 return found
-        if (generation >= STACKS) != self.stacks:
+        if SlotGeneration.has_stacks(generation) != self.stacks:
             raise BatchMismatch(f"a state has {MIXED_BANKS}")
         raise StaleAutomaton(
             f"a state refers to automaton {slot} (generation {generation}), which is no longer in the bank; keep the processor "

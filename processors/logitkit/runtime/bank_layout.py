@@ -14,11 +14,11 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.tokens.counted_state import MOST
+from logitkit.compiler.tokens.targets import BANK_TARGETS
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_table import STAY
 from logitkit.kernels.records import (
     FIRST_PUSHED,
-    OUTCOME,
     OUTCOME_FIELDS,
     PAIR_FIELDS,
     ROW_FIELDS,
@@ -29,9 +29,13 @@ from logitkit.kernels.records import (
 from logitkit.lazy import lazy
 from logitkit.runtime.bank_tables import NEUTRAL_ROWS, BankTables
 from logitkit.runtime.row_mask import finished_ids
+from logitkit.runtime.slot_generation import SlotGeneration
 from logitkit.runtime.stack_tables import StackTables
 
 __all__ = ["BankLayout"]
+
+# In place of the first frame of a block, if there is none: more than any frame.
+NO_BLOCK = BANK_TARGETS.outcome(0)
 
 # The types of classes of tokens, from narrow to wide.
 WIDTHS = (torch.uint8, torch.int16, torch.int32)
@@ -109,8 +113,8 @@ class BankLayout:
             )
         )
         set_part(row["fallback"], np.arange(len(self.records.rows)))
-        slot["generation"][1:] = -1
-        slot["first_block"].fill_(OUTCOME)
+        slot["generation"][1:] = SlotGeneration.VACANT
+        slot["first_block"].fill_(NO_BLOCK)
         self.tables = BankTables(
             generation=slot["generation"],
             class_of=self.records.class_of,
@@ -152,7 +156,7 @@ class BankLayout:
         """
         if automaton is None:
             if slot < len(self.tables.generation):
-                self.tables.generation[slot] = -1
+                self.tables.generation[slot] = SlotGeneration.VACANT
             return True
         if not self._has_room(slot, automaton):
             return False
@@ -189,8 +193,11 @@ class BankLayout:
     def _write(self, slot: int, automaton: TokenAutomaton, generation: int) -> None:
         records, nesting, states = self.records, automaton.nesting, automaton.states
         # No state refers to this slot until the write is complete.
-        first_block = states - nesting.blocks if nesting.blocks else OUTCOME
-        set_part(records.slots[slot], np.array([-1, self._rows, automaton.classes, nesting.counted_depth, first_block]))
+        first_block = nesting.first_block(states) if nesting.blocks else NO_BLOCK
+        set_part(
+            records.slots[slot],
+            np.array([SlotGeneration.VACANT, self._rows, automaton.classes, nesting.counted_depth, first_block]),
+        )
         set_part(records.class_of[slot], automaton.class_of)
         set_part(records.default[slot, : automaton.classes], automaton.default)
         # Those of an earlier automaton in this slot may be none of the states of this one.
@@ -201,7 +208,8 @@ class BankLayout:
         rows = np.column_stack([begin, end, fallback + self._rows, cost])
         set_part(records.rows[self._rows : self._rows + states], rows)
         target = automaton.row_target.astype(np.int64)
-        target = np.where(target >= states, target - states + self._outcomes + OUTCOME, target)
+        outcome = BANK_TARGETS.outcome(self._outcomes + automaton.targets.outcome_number(target))
+        target = np.where(automaton.targets.is_outcome(target), outcome, target)
         pairs = np.column_stack([automaton.row_class, target])
         set_part(records.pairs[self._places : self._places + len(pairs)], pairs)
         if automaton.has_stacks:

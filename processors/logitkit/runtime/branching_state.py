@@ -18,6 +18,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.runtime.automaton_state import leases_of, numbered_slots
 from logitkit.runtime.bank import NEUTRAL, Lease
+from logitkit.runtime.slot_generation import SlotGeneration
 
 __all__ = ["BranchingState", "Configurations"]
 
@@ -48,10 +49,10 @@ class BranchingState(NamedTuple):
     @classmethod
     def neutral(cls, context: Context) -> BranchingState:
         """Return the state of rows without a constraint."""
-        none = per_row(context, NEUTRAL)[:, None]
+        slots, generations = (per_row(context, value)[:, None] for value in (NEUTRAL, SlotGeneration.NEUTRAL))
         stacks = torch.zeros((context.batch_size, 1, 0), dtype=torch.int32, device=context.device)
         most, narrowed = per_row(context, 1), per_row(context, 0) > 0
-        return cls(none, none, per_row(context, FIRST_STATE)[:, None], stacks, most, narrowed)
+        return cls(slots, generations, per_row(context, FIRST_STATE)[:, None], stacks, most, narrowed)
 
     @classmethod
     def start(cls, automaton: TokenAutomaton, layers: Sequence[Lease], most: int, context: Context) -> BranchingState:
@@ -125,7 +126,7 @@ class BranchingState(NamedTuple):
         """
         leases = leases_of(notes, processor, device)
         slots = torch.tensor([NEUTRAL, *(lease.slot for lease in leases)])
-        generations = torch.tensor([0, *(lease.generation for lease in leases)])
+        generations = torch.tensor([SlotGeneration.NEUTRAL, *(lease.generation for lease in leases)])
         if not bool(((self.slots >= 0) & (self.slots <= len(leases))).all()):
             raise StateFileError(f"a row has an automaton that is not one of {len(leases)}")
         if self.states.shape[1] < 1 or not self.slots.shape[1] or self.stacks.shape[:2] != self.states.shape:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.tokens.counted_state import STATE
+from logitkit.compiler.tokens.counted_state import StateAndCount
 from logitkit.compiler.tokens.packed_stacks import Packed, frames_of
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
@@ -105,7 +105,8 @@ def _by_cost(walk: Walk, letters: NDArray[np.int64]) -> tuple[int, ...] | None:
     """Follow the costs of closing, which may be a token more than needed."""
     tokens: list[int] = []
     while True:
-        needed = int(walk.automaton.cost[walk.state & STATE] + walk.automaton.cost[[*frames_of(walk.stack)]].sum())
+        cost = walk.automaton.cost
+        needed = int(cost[StateAndCount.state(walk.state)] + cost[[*frames_of(walk.stack)]].sum())
         walk = Walk(walk.automaton, walk.state, walk.stack, needed)
         if not needed and walk.may_end():
             return tuple(tokens)

@@ -17,8 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.tokens.counted_state import COUNT, STATE
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.runtime.automaton_state import AutomatonState
@@ -139,7 +138,7 @@ def advance_on_host(bank: Bank, state: ConstraintState, tokens: Tensor) -> Const
         if slot == NEUTRAL:
             continue
         before = states[row], stacks[row], left[row]
-        after = _after(bank.automaton(slot, rows.generations[row]), *before, run)
+        after = _after(bank.automaton(slot, rows.generations[row]), bank.stacks, *before, run)
         if after != before:
             states[row], stacks[row], left[row] = after
             masks[row] = None
@@ -159,7 +158,7 @@ def advance_on_host(bank: Bank, state: ConstraintState, tokens: Tensor) -> Const
 
 
 def _after(
-    automaton: TokenAutomaton, state: int, stack: Packed, left: int, tokens: Sequence[int]
+    automaton: TokenAutomaton, has_stacks: bool, state: int, stack: Packed, left: int, tokens: Sequence[int]
 ) -> tuple[int, Packed, int]:
     """Return the state, the stack and the number of tokens left of one row after tokens."""
     for token in tokens:
@@ -167,10 +166,10 @@ def _after(
             break
         if token == -1:
             continue
-        before = state
-        state = automaton.next(before & STATE, token)
-        if state == DEAD or state >= automaton.first_outcome:
-            state, stack = automaton.behind(state, stack, before >> COUNT)
+        if has_stacks:
+            state, stack = automaton.step(state, stack, token)
+        else:
+            state = automaton.next(state, token)
         if left > 0:
             left -= 1
     return state, stack, left

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.compiler.tokens.counted_state import COUNT, STATE
+from logitkit.compiler.tokens.counted_state import StateAndCount
 from logitkit.compiler.tokens.place import ILLEGAL, NO_LIMIT
+from logitkit.compiler.tokens.targets import BANK_TARGETS
 from logitkit.compiler.tokens.token_table import STAY
-from logitkit.kernels.records import OUTCOME
 from logitkit.runtime.bank_tables import BankTables
 
 __all__ = ["StackTables", "advance_stacks", "legal_stacks"]
@@ -52,8 +52,8 @@ class StackTables(NamedTuple):
 
     def outcomes(self, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return which targets are outcomes, and their numbers; 0 for the others."""
-        outside = targets >= OUTCOME
-        return outside, torch.where(outside, targets - OUTCOME, 0)
+        outside = BANK_TARGETS.is_outcome(targets)
+        return outside, torch.where(outside, BANK_TARGETS.outcome_number(targets), 0)
 
     def counted(self, which: Tensor, count: Tensor) -> Tensor:
         """Return whether outcomes, [B] or [B, K], are legal with the counts of their rows, [B]."""
@@ -87,9 +87,9 @@ def advance_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: 
     """
     base = tables.base
     state = base.live(slot, generation, rows.state)
-    target, stack = base.targets(slot, state & STATE, token), rows.stack
+    target, stack = base.targets(slot, StateAndCount.state(state), token), rows.stack
     first, most = base.first_row.index_select(0, slot), tables.max_depth.index_select(0, slot)
-    counts, count = tables.counting.shape[1] > 0, state >> COUNT
+    counts, count = tables.counting.shape[1] > 0, StateAndCount.count(state)
     if counts:
         outside, which = tables.outcomes(target)
         target = torch.where(outside & ~tables.counted(which, count), DEAD, target)
@@ -121,7 +121,7 @@ def advance_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: 
         target = torch.where(outside, torch.where(pushes, after, DEAD), target)
         if counts:
             kept, added = tables.counting[2:, which].to(torch.int64)
-            target = torch.where(pushes, target | (kept * count + added) << COUNT, target)
+            target = torch.where(pushes, StateAndCount.of(target, kept * count + added), target)
     moves = (state >= FIRST_STATE) & (token != -1)
     target = torch.where(moves, target, state)
     stack = torch.where(moves[:, None], stack, rows.stack)
@@ -139,7 +139,7 @@ def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: St
     """Return the states without counts, and which classes are legal, [B, C + 1] bool; the last column means nothing."""
     base = tables.base
     state = base.live(slot, generation, rows.state)
-    count, state = state >> COUNT, state & STATE
+    count, state = StateAndCount.count(state), StateAndCount.state(state)
     first, most = base.first_row.index_select(0, slot), tables.max_depth.index_select(0, slot)
     # A row whose automaton no longer exists has frames of that one, not of the one in its slot.
     stack = torch.where((state == DEAD)[:, None], 0, rows.stack)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.tokens.counted_state import COUNT, STATE
+from logitkit.compiler.tokens.counted_state import StateAndCount
 from logitkit.compiler.tokens.packed_stacks import FRAME_BYTES, Packed, packed
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
@@ -90,7 +90,7 @@ class Walk:
         Args:
             letter: [C] a token of each class, -1 where none may be used.
         """
-        automaton, state = self.automaton, self.state & STATE
+        automaton, state = self.automaton, StateAndCount.state(self.state)
         targets = np.where(automaton.default == STAY, state, automaton.default).astype(np.int64)
         for at in reversed(automaton.chain(state)):
             row = slice(int(automaton.row_start[at]), int(automaton.row_start[at + 1]))
@@ -101,7 +101,7 @@ class Walk:
         for target, token in zip(distinct.tolist(), letter[classes[first]].tolist(), strict=True):
             after, stack = target, self.stack
             if not DEAD < target < automaton.first_outcome:
-                after, stack = automaton.behind(target, stack, self.state >> COUNT)
+                after, stack = automaton.behind(target, stack, StateAndCount.count(self.state))
             if after >= FIRST_STATE:
                 found.append((Walk(automaton, after, stack, self.left - (self.left > 0)), token))
         return found

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.concatenation import joint_byte_classes
+from logitkit.compiler.bytes.exits import Exit
 from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
 from logitkit.compiler.bytes.texts_beside import CountsOverlap, Excluded, texts_beside
@@ -142,7 +143,9 @@ class LeafCopies:
                 body, (mark,) = len(self.bodies) + leaf, marks
                 end = self.ends.setdefault((body, mark), len(self.ends))
                 frame = self.frames.setdefault((body, ((mark, where[0]),)), len(self.frames))
-                copy = self.called[leaf] = self.copies.setdefault((leaf, (-1 - end,) * len(where)), len(self.copies))
+                copy = self.called[leaf] = self.copies.setdefault(
+                    (leaf, (Exit.end(end),) * len(where)), len(self.copies)
+                )
             else:
                 copy = self.copies.setdefault((leaf, where), len(self.copies))
             rows.append((quote.state, self.byte_class[quote.byte], copy, root, frame))
@@ -166,7 +169,9 @@ class LeafCopies:
         ]
         add_rows(step, int(first[-1]) - before)
         for (leaf, leads), begin in zip(self.copies, first.tolist(), strict=False):
-            ends = [target if target >= 0 else NestedStep.end(-1 - target) for target in leads]
+            ends = [
+                NestedStep.end(Exit.end_number(leads_to)) if Exit.is_end(leads_to) else leads_to for leads_to in leads
+            ]
             copied = np.arange(begin - FIRST_STATE, begin + len(own[leaf]), dtype=np.int32)
             copied[:FIRST_STATE] = DEAD
             does = ByStep(copied, 0, len(ends))

@@ -7,8 +7,7 @@ is the same whatever comes after the marker: it is worked out once for each voca
 
 A marker may also be a token id. Then no token ends the text but that one, and nothing is left of it.
 
-A target is a state, or `states + n` where a token ends the marker and `n` of its bytes are left. Tokens with equal targets form
-a *group*; those of them with equal remainders form a class.
+Tokens with equal targets (`MarkerTargets`) form a *group*; those of them with equal remainders form a class.
 """
 
 from __future__ import annotations
@@ -32,7 +31,8 @@ from logitkit.compiler.bytes.sorting import stable_order
 from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.dead_ends import without_dead_ends
 from logitkit.compiler.tokens.joint_classes import Side, listed
-from logitkit.compiler.tokens.leaf_stores import leaf_store
+from logitkit.compiler.tokens.leaf_stores import LeafTargets, leaf_store
+from logitkit.compiler.tokens.marker_targets import MarkerTargets
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.errors import ConfigurationError
@@ -57,7 +57,7 @@ class BeforeMarker:
         group: [C] the group of each class. Group 0 is that of class 0.
         row_start: [states + 1] where the row of each state begins.
         row_group: The groups that a row lists, ascending; all others are dead, or do what the state does that it falls back to.
-        row_target: Their targets, as described above.
+        row_target: Their targets; see `targets`.
         ended: Three columns: a class, how many bytes it leaves, and the number of the remainder that these are.
         remainders: The remainders by number; number 0 is the empty one.
         start: The start state.
@@ -77,6 +77,11 @@ class BeforeMarker:
     states: int
     fallback: NDArray[np.int64] | None = None
     work: int = 0
+
+    @property
+    def targets(self) -> MarkerTargets:
+        """The numbers of states and ends of the marker."""
+        return MarkerTargets(self.states)
 
     @property
     def nbytes(self) -> int:
@@ -113,7 +118,7 @@ def before_token(first: TokenAutomaton, marker: int, limits: Limits, falls_back:
     accepting, states = np.flatnonzero(first.accepting), first.states
     source = np.concatenate([source[kept], accepting])
     symbol = np.concatenate([symbol[kept] + 1, np.full(len(accepting), last)])
-    target = np.concatenate([target[kept], np.full(len(accepting), states)])
+    target = np.concatenate([target[kept], np.full(len(accepting), MarkerTargets(states).ended(0))])
     order = np.argsort(symbol * np.int64(states) + source)
     begin = starts(np.bincount(symbol, minlength=last + 1))
     table = Behaviours(np.zeros(last + 1, np.int64), begin, source[order], target[order])
@@ -191,13 +196,14 @@ def _before_text(whole: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> Befo
     step = np.zeros((states + 1, whole.step.shape[1]), np.int32)
     step[:states] = number[whole.step[kept]]
     step[step == states] = NestedStep.end(0)
-    store = leaf_store(step, whole.byte_class, 1, trie.depth, limits)
+    in_store, targets = LeafTargets(states, 1, trie.depth), MarkerTargets(states)
+    store = leaf_store(step, whole.byte_class, in_store, limits)
     classes = classes_by_level(store, whole.byte_class, trie)
     work = store.work + len(classes.class_of) // IDS_A_STEP
-    # That row is left out of the numbers.
     table, class_of = classes.behaviours, classes.class_of.astype(np.int32)
     target = table.target.astype(np.int64)
-    table = Behaviours(table.default, table.start, table.source, target - (target > states))
+    target = np.where(in_store.is_end(target), targets.ended(in_store.ended(target)[1]), target)
+    table = Behaviours(table.default, table.start, table.source, target)
     free = np.flatnonzero(free_states(whole)[kept])
     if len(free):
         # One more class: all ids without text.
@@ -207,19 +213,19 @@ def _before_text(whole: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> Befo
     letters = {t: number[leads[kept]] for t, leads in whole.letters.items()}
     class_of, table = with_letters(class_of, table, letters, vocabulary.trie.node_of_id)
     class_of[[*vocabulary.eos_ids]] = 0
-    class_of, group, ended, remainders = _by_remainder(class_of, table, states, vocabulary)
+    class_of, group, ended, remainders = _by_remainder(class_of, table, targets, vocabulary)
     rows, start = _by_state(table, states), int(number[whole.start])
     return BeforeMarker(class_of, group, *rows, ended, remainders, start, states, work=work)
 
 
 def _by_remainder(
-    class_of: Ints, table: Behaviours, states: int, vocabulary: Vocabulary
+    class_of: Ints, table: Behaviours, targets: MarkerTargets, vocabulary: Vocabulary
 ) -> tuple[Ints, NDArray[np.int64], NDArray[np.int64], tuple[bytes, ...]]:
     """Cut groups into classes whose tokens leave the same bytes, and number these."""
     owner = np.repeat(np.arange(len(table)), np.diff(table.start))
-    outside = np.flatnonzero(table.target > states)
+    outside = np.flatnonzero(table.target > targets.ended(0))
     left: dict[int, list[int]] = {}
-    for group, count in np.unique(np.stack([owner[outside], table.target[outside] - states]), axis=1).T.tolist():
+    for group, count in np.unique(np.stack([owner[outside], targets.left(table.target[outside])]), axis=1).T.tolist():
         left.setdefault(group, []).append(count)
     group_of = [*range(len(table))]
     classes: dict[tuple[int, bytes], int] = {}

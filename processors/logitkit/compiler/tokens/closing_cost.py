@@ -22,6 +22,7 @@ from logitkit.compiler.bytes.leaf import Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.counted_state import Counting
 from logitkit.compiler.tokens.outcome_table import OutcomeTable
+from logitkit.compiler.tokens.targets import Targets
 from logitkit.limits import Limits
 
 __all__ = ["UNREACHABLE", "closing_costs"]
@@ -47,6 +48,7 @@ def closing_costs(
         PatternTooLarge: It takes too many steps.
     """
     states = dfa.states + dfa.frames
+    targets = Targets(states, dfa.frames)
     count = states + len(table.state)
     source, target = np.divmod(np.unique(source * np.int64(count) + target), count)
     inside = (source >= FIRST_STATE) & (source < dfa.states) & (target >= FIRST_STATE)
@@ -56,7 +58,7 @@ def closing_costs(
     need = np.concatenate([dfa.need, np.zeros(dfa.frames, np.int64)]) + int(dfa.uncounted.any())
     kept = inside & (height[target] <= need[source]) & ~pops[target]
     if whatever_count and table.counting is not None and dfa.copies is not None:
-        kept[kept] = _whatever_the_count(dfa.copies, Counting.of(table.counting), source[kept], target[kept] - states)
+        kept[kept] = _whatever_the_count(dfa.copies, Counting.of(table.counting), source[kept], target[kept], targets)
     ways = _Ways(dfa, table, source[kept], target[kept], limits)
     found = ways.costs(np.ones(len(dfa.behind), bool))
     if dfa.blocks:
@@ -97,15 +99,16 @@ class _Ways(NamedTuple):
         """Return the tokens that are needed if texts are completed with some of the automaton's ends only, [E] bool."""
         dfa, table, source, target, limits = self
         states = dfa.states + dfa.frames
+        targets = Targets(states, dfa.frames)
         cost = np.full(states + len(table.state), UNREACHABLE)
         cost[np.flatnonzero(dfa.accepting)] = 0
         cost[[*dfa.returns]] = 0
         cost[DEAD] = 0
         closes = np.flatnonzero(table.closes >= 0)
-        cost[states + closes[ends[table.closes[closes]]]] = 0
+        cost[targets.outcome(closes[ends[table.closes[closes]]])] = 0
         # A state that is not reached costs too much to be counted twice.
         pushed = np.flatnonzero(table.rest == 0)
-        behind, frame = dfa.behind[ends].T, dfa.states + np.arange(dfa.frames)
+        behind, frame = dfa.behind[ends].T, targets.frame(np.arange(dfa.frames))
         first = np.flatnonzero(np.append(True, source[1:] != source[:-1])[: len(source)])
         steps = 0
         while True:
@@ -114,7 +117,7 @@ class _Ways(NamedTuple):
             if dfa.frames:
                 cost[frame] = cost[behind].max(axis=1)
             pushes = cost[table.state[pushed]] + cost[table.pushed[pushed]].sum(axis=1)
-            cost[states + pushed] = np.minimum(pushes, UNREACHABLE)
+            cost[targets.outcome(pushed)] = np.minimum(pushes, UNREACHABLE)
             if not len(source):
                 break
             least = np.minimum.reduceat(np.minimum(cost[target] + 1, UNREACHABLE), first)
@@ -125,21 +128,24 @@ class _Ways(NamedTuple):
         return cost[:states].astype(np.int32)
 
 
-def _whatever_the_count(copies: Copies, counting: Counting, source: Ints, outcome: Ints) -> NDArray[np.bool_]:
-    """Return whether some outcomes are legal with all counts with which rows may be in their states.
+def _whatever_the_count(
+    copies: Copies, counting: Counting, source: Ints, target: Ints, targets: Targets
+) -> NDArray[np.bool_]:
+    """Return whether some targets are legal with all counts with which rows may be in their states.
 
     Args:
         copies: The copies of leaves, of which some count. States say how many characters are missing, so none is too few.
         counting: What the outcomes do to the count.
         source: [N] the states.
-        outcome: [N] the outcomes; negative numbers are states.
+        target: [N] the targets.
+        targets: Says which of them are outcomes.
     """
     highest = np.zeros(len(copies.like), np.int64)
     for number, first in zip(copies.leaf.tolist(), copies.first.tolist(), strict=True):
         leaf = copies.leaves[number]
         if leaf.counted is not None:
             highest[first : first + leaf.size] = leaf.highest_counts[FIRST_STATE:]
-    found = outcome < 0
+    found = ~targets.is_outcome(target)
     at = np.flatnonzero(~found)
-    found[at] = highest[source[at]] <= counting.high[outcome[at]]
+    found[at] = highest[source[at]] <= counting.high[targets.outcome_number(target[at])]
     return found

@@ -27,6 +27,7 @@ from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.bytes.pushdown_views import Rows, Views
 from logitkit.compiler.tokens.closing_cost import UNREACHABLE
 from logitkit.compiler.tokens.outcome_table import OutcomeTable
+from logitkit.compiler.tokens.targets import Targets
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 
@@ -81,20 +82,21 @@ class _Costs:
     def _read_tokens(self, dfa: PushdownDfa, table: OutcomeTable) -> None:
         """Collect what tokens do that pop nothing: which state they lead from and to, and the frames that they push."""
         source, target = table.behaviours.source.astype(np.int64), table.behaviours.target.astype(np.int64)
-        first = dfa.states + dfa.frames
-        outcome = np.maximum(target - first, 0)
-        is_outcome = target >= first
+        targets = Targets(dfa.states + dfa.frames, dfa.frames)
+        is_outcome = targets.is_outcome(target)
+        outcome = np.where(is_outcome, targets.outcome_number(target), 0)
         height = np.where(is_outcome, np.append(table.height, 0)[outcome], 0)
         pops = is_outcome & (np.append(table.rest, 0)[outcome] > 0)
         inside = (source < dfa.states) & (target >= FIRST_STATE) & ~pops
         legal = target[inside]
-        made = legal[legal >= first] - first
-        self.rows = np.unique(np.concatenate([[dfa.start], legal[legal < first], table.state[made]]))
+        reads = targets.is_outcome(legal)
+        made = targets.outcome_number(legal[reads])
+        self.rows = np.unique(np.concatenate([[dfa.start], legal[~reads], table.state[made]]))
         frames = np.unique(table.pushed[made])
-        self.pushed = frames[frames > 0] - dfa.states
+        self.pushed = targets.frame_number(frames[frames > 0])
         kept = inside & (height <= dfa.need[np.minimum(source, dfa.states - 1)])
         self.source, self.target = np.divmod(np.unique(source[kept] * 2**32 + target[kept]), 2**32)
-        self.first, self.states = first, dfa.states
+        self.states = dfa.states
         self.outcome_state, self.outcome_pushed = table.state.astype(np.int64), table.pushed.astype(np.int64)
 
     def _read_views(self, pushed: tuple[tuple[int, ...], ...], target: list[int], states: int) -> None:

@@ -27,7 +27,7 @@ from logitkit.compiler.bytes.leaf import QUOTE, Leaf
 from logitkit.compiler.bytes.sorting import stable_order, which_of
 from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.distinct_sets import PairSets, digest_of_pairs, distinct_sets, sums_by_run
-from logitkit.compiler.tokens.leaf_stores import CountingStore, leaf_store, reached
+from logitkit.compiler.tokens.leaf_stores import CountingStore, LeafTargets, leaf_store
 from logitkit.compiler.tokens.text_remainders import TextRemainders
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, TokenClasses, classes_by_level
 from logitkit.limits import Limits
@@ -51,19 +51,17 @@ class LeafTokens:
     Args:
         class_of: [V] class of each token; class 0 is dead everywhere.
         group: [C] the group of each class.
-        table: What each group does: its targets are states; from `states + 1` on, states with characters before them; or, from
-            `first_end` on, an end and the number of bytes behind it.
+        table: What each group does.
         inner: [G] uint64, a digest of all entries of a group that stay in the leaf.
         inner_set: [G] the number of the set of these entries.
-        ended: Of each class and each thing that it does at an end, its number: `class * width + target`, ascending.
+        ended: Each class with each end that it leads to, as numbers, ascending; see `ended_by` and `find_ended`.
         outer: uint64, a digest of the states in which it does that.
         outer_set: The number of the set of these states.
         which: The number of that end, as many end alike.
-        mark: Of each end, its number in the leaf; plus the number of characters before it, times that of all ends in the leaf.
+        mark: Of each end, its number in the leaf.
+        characters: Of each end, the number of characters before it.
         rest: Of each end, the number of the remainder.
-        states: The number of states of the leaf; as a state, that before the quote.
-        first_end: The least target that is an end.
-        width: More than any target.
+        targets: The numbers of states and ends in `table`.
         work: Steps that it took.
         remainders: The remainders, if the leaf is free text; None: those of the vocabulary.
     """
@@ -78,16 +76,26 @@ class LeafTokens:
     outer_set: NDArray[np.int64]
     which: NDArray[np.int64]
     mark: NDArray[np.int64]
+    characters: NDArray[np.int64]
     rest: NDArray[np.int64]
-    states: int
-    first_end: int
-    width: int
+    targets: LeafTargets
     work: int
     remainders: TextRemainders | None = None
 
-    def reached(self, target: Ints) -> tuple[Ints, Ints]:
-        """Return the states that targets before `first_end` stand for, and how many characters begin on the way there."""
-        return reached(target, self.states)
+    @property
+    def states(self) -> int:
+        """The number of states of the leaf; as a state, that before the quote."""
+        return self.targets.states
+
+    def ended_by(self) -> Ints:
+        """Return the class of each entry of `ended`."""
+        found: Ints = self.ended // self.targets.size
+        return found
+
+    def find_ended(self, classes: Ints, targets: Ints) -> Ints:
+        """Return the entries of `ended` that are these classes with these ends."""
+        found: Ints = np.searchsorted(self.ended, classes * np.int64(self.targets.size) + targets)
+        return found
 
     @property
     def nbytes(self) -> int:
@@ -123,7 +131,8 @@ def leaf_tokens(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafToken
 
 def _made(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
     remainders = vocabulary.remainders
-    states, chain = leaf.states, (vocabulary.trie.depth if leaf.is_text else remainders.longest + 1)
+    chain = vocabulary.trie.depth if leaf.is_text else remainders.longest + 1
+    targets = LeafTargets(leaf.states, len(leaf.marks), chain, 1 if leaf.counted is None else vocabulary.trie.depth)
     # One class of bytes for the quote alone, if it has none yet.
     byte_class, own = leaf.byte_class, leaf.step
     if np.count_nonzero(byte_class == byte_class[QUOTE]) > 1:
@@ -133,47 +142,47 @@ def _made(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
     before = np.zeros((1, own.shape[1]), np.int32)
     before[0, byte_class[QUOTE]] = DEAD if leaf.is_text else FIRST_STATE
     if leaf.counted is None:
-        first_end = states + 1
-        store = leaf_store(np.concatenate([own, before]), byte_class, len(leaf.marks), chain, limits)
+        store = leaf_store(np.concatenate([own, before]), byte_class, targets, limits)
     else:
-        copies = vocabulary.trie.depth
-        first_end = 1 + states * copies
-        store = CountingStore(leaf, np.concatenate([own, before]), chain, copies, limits)
+        store = CountingStore(leaf, np.concatenate([own, before]), targets, limits)
     classes = classes_by_level(store, byte_class, vocabulary.trie)
     # Of long strings each state does one thing with a token, which is quick to find.
     work = store.work // 2 + len(classes.class_of) // IDS_A_STEP
-    return _by_remainder(classes, leaf, first_end, vocabulary, work)
+    return _by_remainder(classes, leaf, targets, vocabulary, work)
 
 
-def _by_remainder(classes: TokenClasses, leaf: Leaf, first_end: int, vocabulary: Vocabulary, work: int) -> LeafTokens:
+def _by_remainder(
+    classes: TokenClasses, leaf: Leaf, targets: LeafTargets, vocabulary: Vocabulary, work: int
+) -> LeafTokens:
     """Cut the classes of tokens so that all tokens of each leave the same bytes.
 
     Args:
         classes: The classes, which become groups.
         leaf: The leaf.
-        first_end: Where the chains of its ends begin.
+        targets: The numbers of its states and ends.
         vocabulary: The tokens.
         work: What was done so far.
     """
-    states, of_vocabulary = leaf.states, vocabulary.remainders
-    table, chain = classes.behaviours, (vocabulary.trie.depth if leaf.is_text else of_vocabulary.longest + 1)
-    width = 1 + max(int(table.target.max(initial=0)), states)
+    table, of_vocabulary = classes.behaviours, vocabulary.remainders
     owner = np.repeat(np.arange(len(table)), np.diff(table.start))
-    outside = np.flatnonzero(table.target >= first_end)
-    inner, inner_set = _inside(table, first_end)
+    is_end = targets.is_end(table.target)
+    outside = np.flatnonzero(is_end)
+    inner, inner_set = _inside(table, ~is_end)
     # What each group does at ends: few things, in thousands of states perhaps, so that sorting would be slow.
-    ended = table.target[outside].astype(np.int64) - first_end
+    ended = table.target[outside].astype(np.int64)
     met = np.bincount(ended) > 0
     present, choices = np.flatnonzero(met), max(int(np.count_nonzero(met)), 1)
     key = owner[outside] * choices + (np.cumsum(met) - 1)[ended]
     done, which = which_of(key)
     source = table.source[outside[stable_order(which)]]
     start = starts(np.bincount(which, minlength=len(done)))
-    outer = sums_by_run(digest_of_pairs(source, np.full(len(source), width)), start)
+    # In digests, one number that is not a target stands for all ends.
+    any_end = 1 + max(int(table.target.max(initial=0)), targets.states)
+    outer = sums_by_run(digest_of_pairs(source, np.full(len(source), any_end)), start)
     _, outer_set = distinct_sets(outer, np.zeros_like(done), PairSets(start, source, np.zeros_like(source)))
     group, choice = np.divmod(done, choices)
-    target = first_end + present[choice]
-    mark, unread = np.divmod(target - first_end, chain)
+    target = present[choice]
+    ending, unread = targets.ended(target)
     longest = np.zeros(len(table), np.int64)
     np.maximum.at(longest, group, unread)
     tokens = np.flatnonzero((longest > 0).take(classes.class_of))
@@ -195,8 +204,9 @@ def _by_remainder(classes: TokenClasses, leaf: Leaf, first_end: int, vocabulary:
     class_of[tokens] = len(kept) + inverse.ravel()
     groups = np.concatenate([kept, mine[first]])
     example = np.concatenate([np.zeros(len(kept), np.int64), tokens[first]])
-    item, ending = expand(bounds[groups], bounds[groups + 1] - bounds[groups])
-    ends, which = which_of(mark[item] * np.int64(count) + find(example[ending], unread[item]))
+    item, owner = expand(bounds[groups], bounds[groups + 1] - bounds[groups])
+    ends, which = which_of(ending[item] * np.int64(count) + find(example[owner], unread[item]))
+    ending, rest = np.divmod(ends, count)
     narrow = np.int16 if len(groups) < 2**15 else np.int32
     return LeafTokens(
         class_of.astype(narrow),
@@ -204,22 +214,20 @@ def _by_remainder(classes: TokenClasses, leaf: Leaf, first_end: int, vocabulary:
         table,
         inner,
         inner_set,
-        ending * np.int64(width) + target[item],
+        owner * np.int64(targets.size) + target[item],
         outer[item],
         outer_set[item],
         which,
-        *np.divmod(ends, count),
-        states,
-        first_end,
-        width,
+        *targets.ending(ending),
+        rest,
+        targets,
         work,
         remainders,
     )
 
 
-def _inside(table: Behaviours, first_end: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def _inside(table: Behaviours, inside: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Return the digest and the number of the set of those entries of each group that stay in the leaf."""
-    inside = table.target < first_end
     start = np.append(0, np.cumsum(inside))[table.start]
     sets = PairSets(start, table.source[inside], table.target[inside])
     digest = sums_by_run(digest_of_pairs(sets.first, sets.second), start)

@@ -68,7 +68,7 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
     mine = np.flatnonzero(copies.leaf == number)
     leaf, first = copies.leaves[number], copies.first[mine]
     exits = np.array([copies.exits[copy] for copy in mine.tolist()], np.int64)
-    length, mark = np.divmod(known.mark, max(len(leaf.marks), 1))
+    length, mark = known.characters, known.mark
     limits.spend(1 + len(mine) * len(mark) // ENTRIES_A_STEP)
     state = exits[:, mark]
     leads = from_quote = rests.of(state.ravel(), np.tile(known.rest, len(mine))).reshape(state.shape)
@@ -83,7 +83,7 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
     by_end = PairSets(len(mine) * np.arange(len(column) + 1), leads.T.ravel(), np.zeros(leads.size, np.int8))
     _, column_set = distinct_sets(column, np.zeros(len(column), np.int8), by_end)
     alive = np.flatnonzero(live_end[known.which])
-    owner, end = known.ended[alive] // known.width, known.which[alive]
+    owner, end = known.ended_by()[alive], known.which[alive]
     digest = known.inner[known.group]
     np.add.at(digest, owner, digest_of_pairs(known.outer[alive], column[end]))
     ends = PairSets.collected(owner, len(digest), known.outer_set[alive], column_set[end])
@@ -97,10 +97,9 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
     # Strings of thousands of characters have millions of entries: in 32 bits, from here on.
     source, target = known.table.source[place].astype(np.int32), known.table.target[place].astype(np.int32)
     symbol = symbol.astype(np.int32)
-    outside = target >= known.first_end
+    outside = known.targets.is_end(target)
     if outside.any():
-        key = example[symbol[outside]] * np.int64(known.width) + target[outside]
-        ended = known.which[np.searchsorted(known.ended, key)]
+        ended = known.which[known.find_ended(example[symbol[outside]], target[outside])]
         live = ~outside
         live[outside] = live_end[ended]
         source, symbol, target, outside, ended = (
@@ -117,7 +116,7 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
         np.add(target, (first - FIRST_STATE)[:, None], out=does, casting="unsafe")
     else:
         inside = np.flatnonzero(~outside)
-        moves = source[inside], *known.reached(target[inside].astype(np.int64))
+        moves = source[inside], *known.targets.reached(target[inside].astype(np.int64))
         does[:, inside] = counted_moves(moves, first, leaf, rests.outcomes)
     if outside.any():
         does[:, outside] = np.where(source[outside] == known.states, from_quote[:, ended], leads[:, ended])

@@ -33,6 +33,7 @@ from logitkit.compiler.bytes.sorting import which_of
 from logitkit.compiler.tokens.cyclic_ends import CYCLIC, levels_of, ways_of, widths_of
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.suffix_store import Index, SuffixStore
+from logitkit.compiler.tokens.targets import Targets
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -64,7 +65,7 @@ class LookaheadSuffixes(SuffixStore):
 
     def __init__(self, dfa: PushdownDfa, limits: Limits) -> None:
         states, width = dfa.step.shape
-        super().__init__(Outcomes(states + dfa.frames, limits), width, limits, dfa.step.size // 4)
+        super().__init__(Outcomes(Targets(states + dfa.frames, dfa.frames), limits), width, limits, dfa.step.size // 4)
         limits.check_work(self.work)
         self.dfa = dfa
         symbol, source = np.nonzero(dfa.step.T)
@@ -267,8 +268,7 @@ class LookaheadSuffixes(SuffixStore):
             place = {way: i for i, way in enumerate((e, j) for e in sorted(alive) for j in range(width[e]))}
             after: dict[int, list[tuple[int, int]]] = {e: [*outer.get(e, ())] for e in alive}
             for source, f, target in inner:
-                # It stands for the outcome of the end with this place.
-                after[source] += [(f, -1 - place[target, j]) for j in range(width[target])]
+                after[source] += [(f, Targets.later(place[target, j])) for j in range(width[target])]
             ways = [way for e in sorted(alive) for way in ways_of(after[e])]
             made = self.outcomes.pop_together(tuple(ways))
             owners += [one] * len(place)

@@ -16,8 +16,8 @@ __all__ = ["FLAT", "Nesting"]
 class Nesting:
     """What tokens do to the stack, besides leading to a state.
 
-    An outcome is numbered from the automaton's number of states on. It pops a frame, and then does what its rest does in the
-    frame's row; or it pushes frames and leads to a state.
+    An outcome (`Targets`) pops a frame, and then does what its rest does in the frame's row; or it pushes frames and leads to a
+    state.
 
     Args:
         frames: Number of frames, which are the last of the automaton's states. No row is ever in one.
@@ -77,7 +77,12 @@ class Nesting:
             frames: The frames.
             states: The number of states of the automaton, its frames included.
         """
-        return sum([frame < states - self.blocks for frame in frames]) if self.blocks else len(frames)
+        first = self.first_block(states)
+        return sum([frame < first for frame in frames]) if self.blocks else len(frames)
+
+    def first_block(self, states: int) -> int:
+        """Return the frame with which those of blocks begin; the number of states if there are none."""
+        return states - self.blocks
 
     @property
     def tables(self) -> tuple[Ints, ...]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import which_of
-from logitkit.compiler.tokens.outcomes import COUNTED, NOTHING_COUNTED, CountedMoves, Outcome, Outcomes
+from logitkit.compiler.tokens.outcomes import NOTHING_COUNTED, CountedMoves, Outcome, Outcomes
 
 __all__ = ["OutcomeTable"]
 
@@ -28,7 +28,7 @@ class OutcomeTable:
     """What classes of tokens do, and then what rests do in frames, as classes behind those of tokens.
 
     Args:
-        behaviours: What each class does; a target is a state, or the number of states plus that of an outcome.
+        behaviours: What each class does (`Targets`).
         state: [N] int32, the state in which each outcome ends.
         pushed: [N, P] int32, the frames that it pushes, then 0.
         rest: [N] int32, the class of what goes on behind the frame that it pops, 0 if it pops none.
@@ -94,7 +94,7 @@ class _Numbering:
         self.outcomes = outcomes
         self.need = dfa.need.tolist()
         self.frame_need = (dfa.frame_need if frame_need is None else frame_need).tolist()
-        self.first_frame = dfa.states
+        self.targets = outcomes.targets
         # Whether each state, and what is none, gets another number.
         self.changes = np.append(dfa.need > 0, True)
         self.classes = classes
@@ -124,12 +124,13 @@ class _Numbering:
             # There is always room for a string, behind as many brackets as may be.
             height += 1
         outcome = Outcome(state, pushed, rest, height, *outcome[4:])
-        return self.outcomes.base + self.found.setdefault(outcome, len(self.found))
+        return self.targets.outcome(self.found.setdefault(outcome, len(self.found)))
 
     def all_of(self, numbers: Ints) -> Ints:
         """Return the numbers of some outcomes from now on."""
         # Most are states in which nothing must be opened. Moves that only count get their numbers at the end.
-        other = np.flatnonzero(self.changes[np.minimum(numbers, len(self.changes) - 1)] & (numbers < COUNTED))
+        changes = self.changes[np.minimum(numbers, len(self.changes) - 1)]
+        other = np.flatnonzero(changes & ~self.targets.is_counted_move(numbers))
         found = numbers.astype(np.int64)
         met, which = which_of(numbers[other])
         found[other] = np.array([self.of(number) for number in met.tolist()], np.int64)[which]
@@ -139,7 +140,8 @@ class _Numbering:
         """Do the same as `all_of`; of a dozen numbers, as most rests have, arrays would take longer."""
         if len(numbers) > FEW:
             return self.all_of(np.array(numbers, np.int64))
-        found = {n: self.of(n) for n in sorted({*numbers}) if n < COUNTED and (n >= len(self.need) or self.need[n])}
+        need, moves = self.need, self.targets.is_counted_move
+        found = {n: self.of(n) for n in sorted({*numbers}) if (n >= len(need) or need[n]) and not moves(n)}
         return np.array([found.get(n, n) for n in numbers], np.int64)
 
     def table(self, tokens: Behaviours) -> OutcomeTable:
@@ -155,7 +157,7 @@ class _Numbering:
                 each.append(len(rest))
                 frames.extend(rest)
                 does.append(self.few_of([*rest.values()]))
-        source = np.concatenate([tokens.source, self.first_frame + np.array(frames, np.int64)])
+        source = np.concatenate([tokens.source, self.targets.frame(np.array(frames, np.int64))])
         start = np.concatenate([tokens.start[:-1], tokens.start[-1] + starts(np.array(each, np.int64))])
         default = np.concatenate([tokens.default, np.zeros(len(each), np.int64)])
         plain = {self.rests[number]: end for number, end in self.plain_ends.items() if number in self.rests}
@@ -185,7 +187,7 @@ class _Numbering:
         found = np.zeros((len(pushed) + more, max(map(len, pushed), default=0)), np.int32)
         for place in range(found.shape[1]):
             found[: len(pushed), place] = [
-                self.first_frame + frames[place] if len(frames) > place else 0 for frames in pushed
+                self.targets.frame(frames[place]) if len(frames) > place else 0 for frames in pushed
             ]
         return found
 
@@ -197,9 +199,9 @@ class _Numbering:
     def _with_moves(self, behaviours: Behaviours) -> tuple[Behaviours, CountedMoves]:
         """Number the moves that only count behind all other outcomes, and return them."""
         target = behaviours.target
-        places = np.flatnonzero(target >= COUNTED)
-        used, number = which_of(target[places] - COUNTED)
-        target[places] = self.outcomes.base + len(self.found) + number
+        places = np.flatnonzero(self.targets.is_counted_move(target))
+        used, number = which_of(self.targets.counted_move_number(target[places]))
+        target[places] = self.targets.outcome(len(self.found) + number)
         if not len(used):
             return behaviours, CountedMoves(*(used for _ in CountedMoves._fields))
         return behaviours, CountedMoves(*(column[used] for column in self.outcomes.counted))

@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.tokens.counted_state import MOST
+from logitkit.compiler.tokens.targets import Targets
 from logitkit.limits import Limits
 
-__all__ = ["COUNTED", "NOTHING_COUNTED", "CountedMoves", "Outcome", "Outcomes"]
-
-# Moves that only count have numbers from here on.
-COUNTED = 2**29
+__all__ = ["NOTHING_COUNTED", "CountedMoves", "Outcome", "Outcomes"]
 
 # The fields of an outcome from `low` on, if it is independent of the count and does nothing to it.
 NOTHING_COUNTED = (0, MOST, False, 0)
@@ -67,16 +65,16 @@ class CountedMoves(NamedTuple):
 
 
 class Outcomes:
-    """Numbers outcomes from `base` on, as states are numbered below it, and rests from 1 on.
+    """Numbers outcomes, as targets beside the states, and rests from 1 on.
 
     Args:
-        base: The first number that is none of a state.
+        targets: The numbers of states and outcomes.
         limits: Bound on how many there are.
         uncounted: Frames that no bracket pushes.
     """
 
-    def __init__(self, base: int, limits: Limits, uncounted: frozenset[int] = frozenset()) -> None:
-        self.base = base
+    def __init__(self, targets: Targets, limits: Limits, uncounted: frozenset[int] = frozenset()) -> None:
+        self.targets = targets
         self.uncounted = uncounted
         self.limits = limits
         self.known: list[Outcome] = []
@@ -94,8 +92,9 @@ class Outcomes:
         """Return the number of an outcome: a state if nothing else happens, `DEAD` if nothing can go on."""
         if not outcome.rest and (outcome.state == DEAD or not (outcome.pushed or outcome.height or outcome.counts)):
             return outcome.state
-        found = self._number.setdefault(outcome, self.base + len(self.known))
-        if found == self.base + len(self.known):
+        found = self._number.get(outcome)
+        if found is None:
+            found = self._number[outcome] = self.targets.outcome(len(self.known))
             self.limits.check_states(found)
             self.known.append(outcome)
         return found
@@ -106,21 +105,25 @@ class Outcomes:
         self._counted += len(moves.state)
         self.limits.check_states(self._counted)
         self._blocks.append(moves)
-        return COUNTED + np.arange(first, self._counted)
+        return self.targets.counted_move(np.arange(first, self._counted))
 
     @property
     def counted(self) -> CountedMoves:
-        """All moves that only count, by their numbers from `COUNTED` on."""
+        """All moves that only count, by their numbers."""
         if len(self._blocks) > 1:
             self._blocks = [CountedMoves(*map(np.concatenate, zip(*self._blocks, strict=True)))]
         return self._blocks[0]
 
     def outcome(self, number: int) -> Outcome:
         """Return what a number stands for."""
-        if number >= COUNTED:
-            state, high, kept, added = (int(column[number - COUNTED]) for column in self.counted)
-            return Outcome(state, (), 0, 0, 0, high, bool(kept), added)
-        return Outcome(number, (), 0, 0) if number < self.base else self.known[number - self.base]
+        targets = self.targets
+        if not targets.is_outcome(number):
+            return Outcome(number, (), 0, 0)
+        if not targets.is_counted_move(number):
+            return self.known[targets.outcome_number(number)]
+        move = targets.counted_move_number(number)
+        state, high, kept, added = (int(column[move]) for column in self.counted)
+        return Outcome(state, (), 0, 0, 0, high, bool(kept), added)
 
     def pop(self, behind: tuple[tuple[int, int], ...]) -> int:
         """Return the number of the outcome that pops a frame.
@@ -137,15 +140,18 @@ class Outcomes:
         """Return the numbers of outcomes that pop a frame and then do the same as one of them.
 
         Args:
-            behind: What happens then, for each of them, as for `pop`; -1 - i in place of a number stands for the i-th of them.
+            behind: What happens then, for each of them, as for `pop`. They may name each other (`Targets.later`).
         """
         found = self._together.get(behind)
         if found is None:
             first = len(self.rests)
             self.rests.extend({} for _ in behind)
             found = [self.number(Outcome(DEAD, (), first + i, 0)) for i in range(len(behind))]
-            for i, pairs in enumerate(behind):
-                self.rests[first + i] = {frame: does if does >= 0 else found[-1 - does] for frame, does in pairs}
+            targets = self.targets
+            for rest, pairs in enumerate(behind, first):
+                self.rests[rest] = {
+                    frame: found[targets.later_place(does)] if targets.is_later(does) else does for frame, does in pairs
+                }
             self._together[behind] = found
         return found
 

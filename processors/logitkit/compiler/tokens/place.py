@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.remembered import Remembered
-from logitkit.compiler.tokens.counted_state import COUNT, STATE
+from logitkit.compiler.tokens.counted_state import StateAndCount
 from logitkit.compiler.tokens.token_table import STAY
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class LegalClasses:
     def __init__(self, automaton: StackEffects) -> None:
         # Not the automaton itself, which keeps this: they would keep each other.
         self.nesting, self.states, self.classes = automaton.nesting, automaton.states, automaton.classes
+        self.targets = automaton.targets
         self.default, self.cost, self.outcome_cost = automaton.default, automaton.cost, automaton.outcome_cost
         self.fallback, self.counting = automaton.fallback, automaton.counting
         self.row_start, self.row_class, self.row_target = (
@@ -65,7 +66,7 @@ class LegalClasses:
 
     def of(self, place: Place) -> NDArray[np.bool_]:
         """Return which classes are legal in a place of a live state: [C] bool."""
-        state, count = place.state & STATE, place.state >> COUNT
+        state, count = StateAndCount.state(place.state), StateAndCount.count(place.state)
         if self.nesting.cost is None:
             legal = self._legal(state, place.frames, place.room, self.default != DEAD)
         else:
@@ -88,8 +89,8 @@ class LegalClasses:
     @cached_property
     def _outcomes(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.int64]]:
         """Where the outcomes of each row begin; the class and the number of each."""
-        outside = np.flatnonzero(self.row_target >= self.states)
-        which = self.row_target[outside].astype(np.int64) - self.states
+        outside = np.flatnonzero(self.targets.is_outcome(self.row_target))
+        which = self.targets.outcome_number(self.row_target[outside].astype(np.int64))
         return np.searchsorted(outside, self.row_start), self.row_class[outside], which
 
     def _legal(self, state: int, frames: tuple[int, ...], room: int, legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -147,12 +148,12 @@ class LegalClasses:
         row = slice(int(self.row_start[state]), int(self.row_start[state + 1]))
         target = self.row_target[row].astype(np.int64)
         below = int(self.cost[[*frames]].sum())
-        outside = target >= self.states
+        outside = self.targets.is_outcome(target)
         cost = np.where(target == DEAD, ILLEGAL, self.cost.take(np.where(outside, DEAD, target)) + below)
         # To end is always possible where it is legal.
         cost[target == FINISHED] = -1
         if outside.any():
-            which = target[outside] - self.states
+            which = self.targets.outcome_number(target[outside])
             rest = nesting.rest[which]
             behind = self.outcome_cost[which] + below
             if rest.any():

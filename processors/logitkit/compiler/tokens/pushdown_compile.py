@@ -21,6 +21,7 @@ from logitkit.compiler.tokens.nesting import FLAT, Nesting
 from logitkit.compiler.tokens.outcome_table import OutcomeTable
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.suffix_behaviours import SuffixBehaviours
+from logitkit.compiler.tokens.targets import Targets
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton, complete_with
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.compiler.tokens.whole_tokens import with_wholes
@@ -67,7 +68,7 @@ def pushdown_automaton(
     dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
     if dfa.copies is not None:
         uncounted = frozenset(np.flatnonzero(dfa.uncounted).tolist())
-        outcomes = Outcomes(dfa.states + dfa.frames, limits, uncounted)
+        outcomes = Outcomes(Targets(dfa.states + dfa.frames, dfa.frames), limits, uncounted)
         # Costs are worked out from what each state lists.
         falls_back = not closing and not dead_ends
         with one_budget(limits.work):

@@ -45,8 +45,7 @@ def then_pushdown(
     of = np.array([-1 if reached is None else number.setdefault(reached, len(number)) for reached in found])
     # New outcomes come behind those of the second part.
     made = [reached for reached in number if reached.frames or reached.characters]
-    first_new = second.states + len(second.nesting.state)
-    outcome = {reached: first_new + i for i, reached in enumerate(made)}
+    outcome = {reached: second.targets.outcome(i) for i, reached in enumerate(made, len(second.nesting.state))}
     target = np.array([outcome.get(reached, reached.state) for reached in number])
     # The classes of rests have no tokens: they say what is done after a token has closed a bracket.
     rests = np.unique(second.nesting.rest[second.nesting.rest > 0]).astype(np.int64)

@@ -81,18 +81,19 @@ def reached_by(texts: Sequence[bytes], automaton: TokenAutomaton, bytes_of: NDAr
 
 
 def _stepped(before: Reached, automaton: TokenAutomaton, symbol: int) -> Reached | None:
-    nesting, states = automaton.nesting, automaton.states
+    nesting, targets = automaton.nesting, automaton.targets
     frames, count = before.frames, before.characters
     target = automaton.target(before.state, symbol)
-    if target >= states and nesting.counting is not None:
-        low, high, kept, added = nesting.counting[:, target - states].tolist()
+    if targets.is_outcome(target) and nesting.counting is not None:
+        which = targets.outcome_number(target)
+        low, high, kept, added = nesting.counting[:, which].tolist()
         if not low <= count <= high:
             return None
         if kept:
-            return Reached(int(nesting.state[target - states]), frames, count + added)
-    while target >= states:
-        which = target - states
-        if nesting.counted(frames, states) + int(nesting.height[which]) > nesting.counted_depth:
+            return Reached(int(nesting.state[which]), frames, count + added)
+    while targets.is_outcome(target):
+        which = targets.outcome_number(target)
+        if nesting.counted(frames, automaton.states) + int(nesting.height[which]) > nesting.counted_depth:
             return None
         if not nesting.rest[which]:
             frames += tuple(frame for frame in nesting.pushed[which].tolist() if frame)

@@ -15,6 +15,7 @@ from logitkit.compiler.characters.assertions import has_assertions
 from logitkit.compiler.language import byte_dfa_of, repeated_record
 from logitkit.compiler.tokens.behaviour_store import BehaviourStore
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
+from logitkit.compiler.tokens.record_states import RecordStates
 from logitkit.compiler.tokens.repetition import Repetition
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_shape
@@ -65,15 +66,17 @@ def record_automaton(tree: Node, vocabulary: Vocabulary, limits: Limits) -> Toke
     copies = min(2 + (longest - 1) // _shortest(record, longest), records.maximum)
     size, after = len(record.step) - FIRST_STATE - 1, len(rest.step) - FIRST_STATE
     limits.check_states(size * records.maximum + FIRST_STATE + after)
-    dfa = _copied(record, rest, copies)
+    states = RecordStates(size, after, copies)
+    dfa = _copied(record, rest, states)
     if dfa is None:
         return None
     work = dfa.step.size // 4
     limits.check_work(2 * work)
-    store = BehaviourStore(Moves.of(dfa), limits, work, sources=FIRST_STATE + size + after)
+    first_block = FIRST_STATE + states.block
+    store = BehaviourStore(Moves.of(dfa), limits, work, sources=first_block)
     classes = classes_by_shape(store, dfa.byte_class, vocabulary)
     took(store.work + len(classes.class_of) // IDS_A_STEP)
-    accepting = dfa.accepting[: FIRST_STATE + size + after]
+    accepting = dfa.accepting[:first_block]
     eos_ids, pad_id = vocabulary.eos_ids, vocabulary.pad_id
     first = TokenAutomaton.of(classes.class_of, classes.behaviours, accepting, FIRST_STATE, eos_ids, pad_id)
     row = len(first.row_class)
@@ -123,20 +126,16 @@ def _shortest(record: ByteDfa, most: int) -> int:
     return most
 
 
-def _copied(record: ByteDfa, rest: ByteDfa, copies: int) -> ByteDfa | None:
-    """Return the automaton of up to so many records, and the rest after any number of them.
-
-    The states of each copy, the first of which is where the copy before it ends, are followed by those of a rest of its own; the
-    last ones are those of the rest that follows the last copy.
+def _copied(record: ByteDfa, rest: ByteDfa, states: RecordStates) -> ByteDfa | None:
+    """Return the automaton of up to `states.copies` records, and the rest after any number of them.
 
     Returns:
         None if the rest may begin with a byte that a record may begin with.
     """
     inner = np.flatnonzero(~record.accepting)[FIRST_STATE:]
-    size, after = len(inner), len(rest.step) - FIRST_STATE
     number = np.zeros(len(record.step), np.int32)
-    number[inner] = np.arange(FIRST_STATE, FIRST_STATE + size)
-    number[record.accepting] = FIRST_STATE + size + after
+    number[inner] = states.in_copy(0, np.arange(states.size))
+    number[record.accepting] = states.in_copy(1, np.zeros(1, np.int64))
     # Class 0 stays that of the bytes that no state reads, even if there are none.
     pairs, byte_class = np.unique(
         np.append(0, record.byte_class * rest.step.shape[1] + rest.byte_class), return_inverse=True
@@ -144,20 +143,21 @@ def _copied(record: ByteDfa, rest: ByteDfa, copies: int) -> ByteDfa | None:
     of_record, of_rest = np.divmod(pairs, rest.step.shape[1])
     in_record = number[record.step[inner]][:, of_record]
     in_rest = rest.step[FIRST_STATE:][:, of_rest]
-    last = np.where(in_rest == DEAD, DEAD, in_rest + copies * (size + after))
-    in_rest = np.where(in_rest == DEAD, DEAD, in_rest + size)
+    last = np.where(in_rest == DEAD, DEAD, states.in_rest(states.copies, in_rest - FIRST_STATE))
+    in_rest = np.where(in_rest == DEAD, DEAD, states.in_rest(0, in_rest - FIRST_STATE))
     if ((in_record[0] != DEAD) & (in_rest[0] != DEAD)).any():
         return None
     in_record[0] += in_rest[0]
     step = np.concatenate([in_record, in_rest])
     # Filled in place: the table of all copies is large.
-    steps = np.zeros((FIRST_STATE + copies * len(step) + after, step.shape[1]), np.int32)
-    of_copies = steps[FIRST_STATE : len(steps) - after].reshape(copies, *step.shape)
-    np.multiply(step != DEAD, len(step) * np.arange(copies, dtype=np.int32)[:, None, None], out=of_copies)
+    steps = np.zeros((states.count, step.shape[1]), np.int32)
+    of_copies = steps[FIRST_STATE : len(steps) - states.rest].reshape(states.copies, *step.shape)
+    shift = states.block * np.arange(states.copies, dtype=np.int32)
+    np.multiply(step != DEAD, shift[:, None, None], out=of_copies)
     of_copies += step
-    steps[len(steps) - after :] = last
+    steps[len(steps) - states.rest :] = last
     ends = rest.accepting[FIRST_STATE:]
-    copied = np.zeros(size + after, bool)
-    copied[0], copied[size:] = ends[0], ends
-    accepting = np.concatenate([np.zeros(FIRST_STATE, bool), *[copied] * copies, ends])
+    copied = np.zeros(states.block, bool)
+    copied[0], copied[states.size :] = ends[0], ends
+    accepting = np.concatenate([np.zeros(FIRST_STATE, bool), *[copied] * states.copies, ends])
     return ByteDfa(steps, byte_class[1:], accepting, FIRST_STATE)

@@ -9,6 +9,7 @@ import numpy as np
 
 from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
+from logitkit.compiler.tokens.record_states import RecordStates
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 
 __all__ = ["RepeatedAutomaton", "Repetition"]
@@ -19,8 +20,8 @@ class Repetition:
     """What tokens do in the first copy of a record and after the last one, and how often the record is repeated.
 
     Args:
-        first: The rows of the first copy, whose first state is its beginning, and of the rest of the text. Targets are numbered
-            as if a rest of its own followed each copy, and another one the last copy.
+        first: The rows of the first copy, whose first state is its beginning, and of the rest in its place. Targets are those of
+            `RecordStates`.
         size: The number of states of a copy.
         copies: The number of last copies from which a token may reach beyond the last record.
         minimum: The minimum number of records.
@@ -74,14 +75,12 @@ class Repetition:
     def _targets(self) -> tuple[Ints, Ints]:
         """Return after which copy each entry leads to the rest or ends the text, -1 if it does not; and its target."""
         target: Ints = self.first.row_target.astype(np.int32)
-        block = self.first.states - FIRST_STATE
-        copy, inside = np.divmod(target - FIRST_STATE, block)
-        # After the last copy there is only the rest.
-        inside += np.where(copy == self.copies, self.size, 0)
-        rest = FIRST_STATE + self.size * self.maximum
-        found = np.where(inside < self.size, FIRST_STATE + self.size * copy + inside, rest + inside - self.size)
+        states = RecordStates(self.size, self.first.states - FIRST_STATE - self.size, self.copies)
+        copy, in_rest, place = states.places(target)
+        # In the whole automaton, all copies share the rest after the last one.
+        found = FIRST_STATE + self.size * np.where(in_rest, self.maximum, copy) + place
         is_end = target == FINISHED
-        after = np.where(is_end, 0, np.where(inside < self.size, -1, copy))
+        after = np.where(is_end, 0, np.where(in_rest, copy, -1))
         return after, np.where(is_end, FINISHED, found)
 
     def _groups(self, after: Ints, target: Ints) -> Iterator[tuple[int, int, Ints]]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.exits import Exit
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import distinct, examples, looked_up, stable_order
 from logitkit.compiler.remembered import Remembered
@@ -36,7 +37,7 @@ class Rests:
 
     Args:
         dfa: The automaton.
-        exits: The states in which something goes on behind a leaf; negative numbers are ends.
+        exits: The states in which something goes on behind a leaf, and ends (`Exit`).
         remainders: The remainders of the vocabulary.
         walk: Follows them.
         outcomes: Numbers what they lead to.
@@ -121,16 +122,16 @@ class Rests:
         found[alive] = np.array([self.pop(*row) for row in rows], np.int64)[which]
         return found
 
-    def of(self, states: Ints, remainders: Ints) -> Ints:
+    def of(self, exits: Ints, remainders: Ints) -> Ints:
         """Return the numbers of the outcomes of remainders behind exits, `DEAD` where they lead nowhere."""
-        if (states < 0).any():
-            found = np.zeros(len(states), np.int64)
-            within = states >= 0
-            found[within] = self.of(states[within], remainders[within])
-            outside = np.flatnonzero(~within)
-            found[outside] = self.pops(-1 - states[outside], remainders[outside], np.zeros_like(outside))
+        ends = Exit.is_end(exits)
+        if ends.any():
+            found = np.zeros(len(exits), np.int64)
+            found[~ends] = self.of(exits[~ends], remainders[~ends])
+            outside = np.flatnonzero(ends)
+            found[outside] = self.pops(Exit.end_number(exits[outside]), remainders[outside], np.zeros_like(outside))
             return found
-        return looked_up(self._keys, self._values, states * self._size + remainders)
+        return looked_up(self._keys, self._values, exits * self._size + remainders)
 
 
 def _left_below(remainders: Remainders, trie: Trie, are_tokens: bool, node: int) -> tuple[Ints, Ints]:

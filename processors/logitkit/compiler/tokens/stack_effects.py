@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.remembered import Remembered
-from logitkit.compiler.tokens.counted_state import COUNT, STATE, Counting, Thresholds
+from logitkit.compiler.tokens.counted_state import Counting, StateAndCount, Thresholds
 from logitkit.compiler.tokens.nesting import FLAT, Nesting
 from logitkit.compiler.tokens.packed_stacks import Packed, frames_of, packed
 from logitkit.compiler.tokens.place import NO_LIMIT, LegalClasses, Place
+from logitkit.compiler.tokens.targets import Targets
 from logitkit.compiler.tokens.token_table import TokenTable
 
 __all__ = ["StackEffects"]
@@ -43,10 +44,15 @@ class StackEffects(TokenTable):
         """Whether rows have a stack, a count or a limit of tokens besides their state."""
         return self.nesting.max_depth > 0
 
+    @cached_property
+    def targets(self) -> Targets:
+        """The numbers of its states, frames and outcomes."""
+        return Targets(self.states, self.nesting.frames)
+
     @property
     def first_frame(self) -> int:
         """The state with which the frames begin."""
-        return self.states - self.nesting.frames
+        return self.targets.first_frame
 
     @cached_property
     def cost(self) -> NDArray[np.int64]:
@@ -77,8 +83,8 @@ class StackEffects(TokenTable):
 
     @cached_property
     def first_outcome(self) -> int:
-        """The least target that is an outcome."""
-        return self.states
+        """The least target that is an outcome, to compare with at every token: `targets.is_outcome` would take longer."""
+        return self.targets.outcome(0)
 
     @cached_property
     def counting(self) -> Counting | None:
@@ -89,9 +95,11 @@ class StackEffects(TokenTable):
         """Return the state and the stack after one token, -1 for none; the stack is empty when the row is dead."""
         if token == -1:
             return state, stack
-        target = self.next(state & STATE, token)
+        target = self.next(StateAndCount.state(state), token)
         # Few tokens do anything to the stack.
-        return (target, stack) if DEAD < target < self.first_outcome else self.behind(target, stack, state >> COUNT)
+        if DEAD < target < self.first_outcome:
+            return target, stack
+        return self.behind(target, stack, StateAndCount.count(state))
 
     def behind(self, target: int, stack: Packed, count: int) -> tuple[int, Packed]:
         """Return the state and the stack behind a target, be it a state, `DEAD` or an outcome.
@@ -101,22 +109,26 @@ class StackEffects(TokenTable):
             stack: The stack before the token.
             count: The count of the state before it.
         """
-        if self.counting is not None and target >= self.first_outcome:
-            which = target - self.first_outcome
-            low, high, kept, added = self._counts[which]
+        effect = self._counts.get(target)
+        if effect is not None:
+            after, low, high, kept, added = effect
             if not low <= count <= high:
                 target = DEAD
             elif kept:
                 # It keeps the stack as it is.
-                return self._outcome(which)[0] | (count + added) << COUNT, stack
+                return StateAndCount.of(after, count + added), stack
         found = self._behind.get((target, stack))
         if found is None:
             found = self._behind.keep((target, stack), self._followed(target, stack), 2 * len(stack))
         return found
 
     @cached_property
-    def _counts(self) -> list[tuple[int, ...]]:
-        return list(zip(*(column.tolist() for column in self.counting or ()), strict=True))
+    def _counts(self) -> dict[int, tuple[int, ...]]:
+        """For each target that is an outcome, the state that it leads to, and what it does to the count."""
+        if self.counting is None:
+            return {}
+        effects = zip(*(column.tolist() for column in (self.nesting.state, *self.counting)), strict=True)
+        return dict(enumerate(effects, self.first_outcome))
 
     @cached_property
     def _behind(self) -> Remembered[tuple[int, Packed], tuple[int, Packed]]:
@@ -125,16 +137,18 @@ class StackEffects(TokenTable):
     def _followed(self, target: int, stack: Packed) -> tuple[int, Packed]:
         """Follow what happens when no characters have been counted, or when counting starts again."""
         frames = frames_of(stack)
-        while target >= self.first_outcome:
-            which = target - self.first_outcome
-            target, pushed, rest, height = self._outcome(which)
+        targets = self.targets
+        while targets.is_outcome(target):
+            outcome = target
+            target, pushed, rest, height = self._outcome(targets.outcome_number(outcome))
             if self.nesting.counted(frames, self.states) + height > self.nesting.counted_depth:
                 target = DEAD
             elif rest:
                 target, frames = (self.target(frames[-1], rest), frames[:-1]) if frames else (DEAD, ())
             else:
                 frames += pushed
-                target |= self._counts[which][-1] << COUNT if self.counting is not None else 0
+                if self.counting is not None:
+                    target = StateAndCount.of(target, self._counts[outcome][-1])
                 break
         return target, packed(() if target == DEAD else frames, len(stack))
 
@@ -161,18 +175,19 @@ class StackEffects(TokenTable):
     def _place(self, state: int, frames: tuple[int, ...]) -> tuple[Place, int]:
         """Return the place of a row whose tokens are not counted, and how many it needs, at least."""
         room = min(self.nesting.counted_depth - self.nesting.counted(frames, self.states), self._highest)
-        popped = frames[max(len(frames) - self._pops[state & STATE], 0) :]
-        needed = 0 if self.nesting.cost is None else int(self.cost[state & STATE] + self.cost[[*frames]].sum())
+        alone = StateAndCount.state(state)
+        popped = frames[max(len(frames) - self._pops[alone], 0) :]
+        needed = 0 if self.nesting.cost is None else int(self.cost[alone] + self.cost[[*frames]].sum())
         return Place(state, popped, room, NO_LIMIT), needed
 
     @cached_property
     def _thresholds(self) -> Thresholds:
         assert self.counting is not None
-        return Thresholds(self.row_start, self.row_target, self.states, self.counting)
+        return Thresholds(self.row_start, self.row_target, self.targets, self.counting)
 
     def has_state(self, state: int) -> bool:
         """Whether a row may be in a state, with its count."""
-        alone, count = state & STATE, state >> COUNT
+        alone, count = StateAndCount.state(state), StateAndCount.count(state)
         most = 0 if self.counting is None or alone >= self.states else self._most_counts[alone]
         return alone < self.first_frame and 0 <= count <= most
 
@@ -202,11 +217,11 @@ class StackEffects(TokenTable):
         rests = np.flatnonzero(self.nesting.rest)
         of_class = np.zeros(self.classes, np.int64)
         # Few targets are outcomes.
-        outside = np.flatnonzero(self.row_target >= self.states)
+        outside = np.flatnonzero(self.targets.is_outcome(self.row_target))
         target = self.row_target[outside]
         for _ in range(self.nesting.pops):
             np.maximum.at(of_class, self.row_class[outside], most[target])
-            most[self.states + rests] = 1 + of_class[self.nesting.rest[rests]]
+            most[self.targets.outcome(rests)] = 1 + of_class[self.nesting.rest[rests]]
         owner = np.searchsorted(self.row_start, outside, side="right") - 1
         found = np.zeros(self.states, np.int64)
         np.maximum.at(found, owner, most[target])

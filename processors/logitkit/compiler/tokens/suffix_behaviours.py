@@ -15,6 +15,7 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.suffix_store import Index, SuffixStore
+from logitkit.compiler.tokens.targets import Targets
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -42,7 +43,8 @@ class SuffixBehaviours(SuffixStore):
 
     def __init__(self, dfa: NestedDfa, limits: Limits, work: int) -> None:
         uncounted = frozenset(np.flatnonzero(dfa.uncounted).tolist())
-        super().__init__(Outcomes(dfa.states + dfa.frames, limits, uncounted), dfa.step.shape[1], limits, work)
+        targets = Targets(dfa.states + dfa.frames, dfa.frames)
+        super().__init__(Outcomes(targets, limits, uncounted), dfa.step.shape[1], limits, work)
         self.dfa = dfa
         states = dfa.states
         symbol, source = np.nonzero(dfa.step.T)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.exits import Exit
 from logitkit.compiler.bytes.sorting import looked_up
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.trie_walk import TrieWalk
@@ -78,7 +79,7 @@ class TextRests:
 
     Args:
         remainders: The remainders.
-        exits: These states; negative numbers are ends, as in `Rests`.
+        exits: These states, and ends (`Exit`).
         walk: Follows texts through the automaton.
         outcomes: Numbers what they lead to.
     """
@@ -86,7 +87,8 @@ class TextRests:
     def __init__(self, remainders: TextRemainders, exits: Ints, walk: TrieWalk, outcomes: Outcomes) -> None:
         self.remainders, self.outcomes = remainders, outcomes
         self._behind = walk.dfa.behind
-        states = np.unique(np.concatenate([exits, self._behind[-1 - exits[exits < 0]].ravel()]))
+        ends = Exit.end_number(exits[Exit.is_end(exits)])
+        states = np.unique(np.concatenate([exits, self._behind[ends].ravel()]))
         states = states[states > DEAD]
         # Free text stands in the main part only, so no bracket is open that a remainder could close.
         found, _ = walk.follow(remainders.trie, Starts.at_root(states))
@@ -94,11 +96,11 @@ class TextRests:
         order = np.argsort(keys)
         self._keys, self._values = keys[order], np.concatenate([states, found.outcome])[order]
 
-    def of(self, states: Ints, remainders: Ints) -> Ints:
-        """Return the numbers of the outcomes of remainders in some states, 0 where they lead nowhere."""
-        found = looked_up(self._keys, self._values, states * len(self.remainders) + remainders)
-        for at in np.flatnonzero(states < 0).tolist():
-            found[at] = self._pop(-1 - int(states[at]), int(remainders[at]))
+    def of(self, exits: Ints, remainders: Ints) -> Ints:
+        """Return the numbers of the outcomes of remainders behind exits, 0 where they lead nowhere."""
+        found = looked_up(self._keys, self._values, exits * len(self.remainders) + remainders)
+        for at in np.flatnonzero(Exit.is_end(exits)).tolist():
+            found[at] = self._pop(Exit.end_number(int(exits[at])), int(remainders[at]))
         return found
 
     def _pop(self, end: int, remainder: int) -> int:

@@ -88,8 +88,8 @@ def joined(
     which, example = _merged(before, ends)
     class_of, own, others = _pairs(which.take(before.class_of), second.class_of)
     classes = len(own)
+    ends = Ends(ends.of, ends.target + shift)
     row_start, row_class, row_target = _rows_before(before, ends, which, example, own, limits)
-    row_target = np.append(np.arange(before.states), ends.target + shift).astype(np.int32).take(row_target)
     source, symbol, target = listed(Side(second, np.append(others, rests)), limits)
     # EOS has the last class of all; before it come those EOS ids that are not legal where the others are.
     commonest, others_of = commonest_end(second.ends)
@@ -158,7 +158,13 @@ def _rows_before(
 ) -> tuple[NDArray[np.int64], Ints, Ints]:
     """Return the rows of the states before the marker: where each begins, its classes, and its targets.
 
-    Targets from the number of states on stand for those of the ends.
+    Args:
+        before: What comes before the marker.
+        ends: Where the marker leads, in the joined automaton.
+        which: [C] the number of each class from now on.
+        example: A class of each number.
+        own: These numbers, of each class of the joined automaton.
+        limits: Bounds on the result.
     """
     # The classes of both parts are ordered by group, so those of one group follow each other.
     group = before.group[example[own]]
@@ -168,17 +174,23 @@ def _rows_before(
     symbol, entry = expand(first.take(before.row_group), count)
     target = before.row_target.take(entry)
     row_start = starts(count)[before.row_start]
-    outside = np.flatnonzero(target > before.states)
-    if len(outside):
+    ended = np.flatnonzero(before.targets.is_ended(target))
+    bytes_left = before.targets.left(target[ended])
+    # The remainder that these bytes are; the first one is empty.
+    remainder = np.zeros(len(ended), np.int64)
+    some = np.flatnonzero(bytes_left)
+    if len(some):
         met, left, rest = before.ended
         width = int(left.max()) + 1
         # All classes that were made one say the same.
         keys = which[met] * np.int64(width) + left
         order = np.argsort(keys)
-        wanted = own[symbol[outside]] * width + target[outside] - before.states
-        leads = ends.of[rest[order[np.searchsorted(keys, wanted, sorter=order)]]]
-        target[outside] = np.where(leads < 0, DEAD, before.states + leads)
-        dead = outside[leads < 0]
+        wanted = own[symbol[ended[some]]] * width + bytes_left[some]
+        remainder[some] = rest[order[np.searchsorted(keys, wanted, sorter=order)]]
+    leads = ends.of[remainder]
+    target[ended] = ends.target[leads]
+    dead = ended[leads < 0]
+    if len(dead):
         symbol, target = np.delete(symbol, dead), np.delete(target, dead)
         row_start = row_start - np.searchsorted(dead, row_start)
     return row_start, symbol, target

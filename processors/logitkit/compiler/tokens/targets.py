@@ -1,0 +1,118 @@
+"""Targets: numbers that say where a token leads, to a state or to an outcome.
+
+Most tokens lead to a state and do nothing else. Few do something to the stack or the count, and this is an *outcome*, described
+in tables of its own (`Outcomes`, `Nesting`). A table of tokens has millions of entries, so both are plain numbers in one array:
+states first, then outcomes. The last states are frames: no row is ever in one, but its line of the table says what the rest of a
+token does after the frame is popped.
+
+By hand, for an automaton of 120 states, of which 20 are frames:
+
+    7      state 7
+    103    frame 3, in tables of frames that outcomes push
+    120    outcome 0
+    125    outcome 5
+
+Invariants: while an automaton is compiled, there are targets for counted moves as well, from 2**29 on (`CountedMoves`): no limit
+allows so many states and outcomes. Outcomes that lead to each other get their numbers together; until then, negative numbers
+stand for them. In the tables of an automaton, there are none, and targets are dense: an array of states and
+then outcomes has an entry for each target. In the tables of a bank, automata have different numbers of states, so outcomes begin
+at 2**30 for all of them (`BANK_TARGETS`). If all states move by a number, outcomes move by the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from numpy.typing import NDArray
+from torch import Tensor
+
+__all__ = ["BANK_TARGETS", "Targets"]
+
+_FIRST_COUNTED_MOVE = 2**29
+
+_Number = TypeVar("_Number", int, NDArray[Any], Tensor)
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Reads and writes the targets of one automaton, as numbers, arrays or tensors.
+
+    Args:
+        states: The number of states, frames included.
+        frames: How many of these are frames.
+    """
+
+    states: int
+    frames: int = 0
+
+    @property
+    def first_frame(self) -> int:
+        """The state with which the frames begin."""
+        return self.states - self.frames
+
+    def frame(self, number: _Number) -> _Number:
+        """Return the state that stands for a frame."""
+        return number + self.first_frame
+
+    def frame_number(self, state: _Number) -> _Number:
+        """Return the number of the frame that a state stands for."""
+        return state - self.first_frame
+
+    def outcome(self, number: _Number) -> _Number:
+        """Return the target of an outcome."""
+        return number + self.states
+
+    @overload
+    def is_outcome(self, target: int) -> bool: ...
+    @overload
+    def is_outcome(self, target: NDArray[Any]) -> NDArray[Any]: ...
+    @overload
+    def is_outcome(self, target: Tensor) -> Tensor: ...
+    def is_outcome(self, target: int | NDArray[Any] | Tensor) -> bool | NDArray[Any] | Tensor:
+        """Return whether targets are outcomes, not states."""
+        return target >= self.states
+
+    def outcome_number(self, target: _Number) -> _Number:
+        """Return the number of the outcome that a target is."""
+        return target - self.states
+
+    @staticmethod
+    def counted_move(number: _Number) -> _Number:
+        """Return the target of a counted move."""
+        return number + _FIRST_COUNTED_MOVE
+
+    @overload
+    @staticmethod
+    def is_counted_move(target: int) -> bool: ...
+    @overload
+    @staticmethod
+    def is_counted_move(target: NDArray[Any]) -> NDArray[Any]: ...
+    @staticmethod
+    def is_counted_move(target: int | NDArray[Any]) -> bool | NDArray[Any]:
+        """Return whether targets are counted moves."""
+        return target >= _FIRST_COUNTED_MOVE
+
+    @staticmethod
+    def counted_move_number(target: _Number) -> _Number:
+        """Return the number of the counted move that a target is."""
+        return target - _FIRST_COUNTED_MOVE
+
+    @staticmethod
+    def later(place: int) -> int:
+        """Return what stands for an outcome that has no number yet, given its place among those that get theirs with it."""
+        return -1 - place
+
+    @staticmethod
+    def is_later(target: int) -> bool:
+        """Return whether a target is an outcome without a number."""
+        return target < 0
+
+    @staticmethod
+    def later_place(target: int) -> int:
+        """Return the place of an outcome without a number."""
+        return -1 - target
+
+
+# In the tables of a bank, whatever automaton a row has.
+BANK_TARGETS = Targets(2**30)

@@ -1,0 +1,55 @@
+"""Numbers that stand for a choice, as kernels read and write them: Triton's language calls no methods of Python's classes.
+
+Each function does what its module does on the host, with the same numbers: `StateAndCount`, `Targets` in the
+tables of a bank, and `SectionStates`.
+"""
+
+from __future__ import annotations
+
+from logitkit.compiler.bytes import byte_dfa
+from logitkit.compiler.tokens import counted_state
+from logitkit.compiler.tokens.targets import BANK_TARGETS
+from logitkit.kernels.language import constant, device_function, tl
+
+__all__ = ["count_of", "forced", "is_inside", "outcome_of", "state_of", "with_count"]
+
+STATE_BITS, COUNT_SHIFT = map(constant, (counted_state.STATE_BITS, counted_state.COUNT_SHIFT))
+FIRST_OUTCOME = constant(BANK_TARGETS.states)
+FIRST_STATE = constant(byte_dfa.FIRST_STATE)
+
+
+@device_function
+def state_of(counted):
+    """Return the state without its count, int32."""
+    return (counted & STATE_BITS).to(tl.int32)
+
+
+@device_function
+def count_of(counted):
+    """Return the count of a state, int32."""
+    return (counted >> COUNT_SHIFT).to(tl.int32)
+
+
+@device_function
+def with_count(state, count):
+    """Return a state with its count, int64."""
+    return state.to(tl.int64) | (count.to(tl.int64) << COUNT_SHIFT)
+
+
+@device_function
+def outcome_of(target):
+    """Return whether targets are outcomes, and the numbers of these; 0 for states."""
+    outside = target >= FIRST_OUTCOME
+    return outside, tl.where(outside, target - FIRST_OUTCOME, 0)
+
+
+@device_function
+def is_inside(state, inside):
+    """Return whether a state is inside a thinking section, given the number of such states."""
+    return (state >= FIRST_STATE) & (state < inside + FIRST_STATE)
+
+
+@device_function
+def forced(state, inside):
+    """Return the state in which the end of a section is forced, given one inside."""
+    return state + inside

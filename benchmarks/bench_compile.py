@@ -26,7 +26,7 @@ from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.word_list import word_list_dfa
 from logitkit.compiler.language import byte_dfa_of
 from logitkit.compiler.tokens.compile import token_automaton
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.constraints.dfa import Dfa
 from logitkit.constraints.json_schema import JsonSchema
 from logitkit.limits import Limits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logitkit.compiler.tokens import leaf_tokens
+from logitkit.compiler.tokens.fragments import leaf_tokens
 from logitkit.constraints.json_schema import JsonSchema
 from logitkit.json_schema import string_leaf
 from logitkit.patterns import classes

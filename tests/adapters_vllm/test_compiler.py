@@ -13,7 +13,7 @@ import pytest
 
 import logitkit as lk
 from logitkit import Regex
-from logitkit.compiler.tokens import leaf_tokens
+from logitkit.compiler.tokens.fragments import leaf_tokens
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime import AutomatonFiles
 from logitkit_adapters.vllm.compile_process import Setup, warm_up

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 
 import logitkit as lk
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
-from logitkit.compiler.tokens import leaf_tokens, linked_classes, linked_leaf, token_concatenation
-from logitkit.compiler.tokens.distinct_sets import digest_of_pairs
+from logitkit.compiler.tokens.effects.distinct_sets import digest_of_pairs
+from logitkit.compiler.tokens.fragments import leaf_tokens
+from logitkit.compiler.tokens.linking import linked_classes, linked_leaf, token_concatenation
 from tests.automata.collisions import NUMBERS, zero_sum
 
 __all__ = ["ATTACKS", "MODULES", "PLAIN", "Attack", "Letters", "legal_along"]

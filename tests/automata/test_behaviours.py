@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from logitkit.compiler import FIRST_STATE, Occurrences, byte_dfa_of
 from logitkit.compiler.bytes.behaviours import Behaviours, Moves, merge, of_bytes, starts, then_byte
-from logitkit.compiler.tokens import behaviour_store
-from logitkit.compiler.tokens.token_classes import token_classes
+from logitkit.compiler.tokens.effects import behaviour_store
+from logitkit.compiler.tokens.effects.token_classes import token_classes
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import parse
 from logitkit.vocabulary import Vocabulary

@@ -7,11 +7,11 @@ import torch
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.bytes.exits import Exit
-from logitkit.compiler.tokens.counted_state import MOST, StateAndCount
-from logitkit.compiler.tokens.leaf_stores import LeafTargets
-from logitkit.compiler.tokens.marker_targets import MarkerTargets
-from logitkit.compiler.tokens.record_states import RecordStates
-from logitkit.compiler.tokens.targets import BANK_TARGETS, Targets
+from logitkit.compiler.tokens.fragments.leaf_stores import LeafTargets
+from logitkit.compiler.tokens.markers.marker_targets import MarkerTargets
+from logitkit.compiler.tokens.records.record_states import RecordStates
+from logitkit.compiler.tokens.tables.counted_state import MOST, StateAndCount
+from logitkit.compiler.tokens.tables.targets import BANK_TARGETS, Targets
 from logitkit.reasoning.section_states import INSIDE, SectionStates
 from logitkit.runtime.slot_generation import SlotGeneration
 

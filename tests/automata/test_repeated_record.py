@@ -10,7 +10,7 @@ import pytest
 
 import logitkit as lk
 from logitkit.compiler import FINISHED, FIRST_STATE, ByteDfa, TokenAutomaton, byte_dfa_of, record_automaton
-from logitkit.compiler.tokens import repeated_record
+from logitkit.compiler.tokens.records import repeated_record
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import parse

@@ -7,8 +7,8 @@ import pytest
 
 from logitkit.compiler import byte_dfa_of
 from logitkit.compiler.bytes.behaviours import Moves
-from logitkit.compiler.tokens.behaviour_store import BehaviourStore
-from logitkit.compiler.tokens.token_classes import classes_by_level, classes_by_shape
+from logitkit.compiler.tokens.effects.behaviour_store import BehaviourStore
+from logitkit.compiler.tokens.effects.token_classes import classes_by_level, classes_by_shape
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import parse
 from logitkit.vocabulary import Vocabulary

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler.tokens.short_fallbacks import LONG, Rows, chain_lengths, shortened
+from logitkit.compiler.tokens.tables.short_fallbacks import LONG, Rows, chain_lengths, shortened
 from logitkit.runtime import advance_tensors
 from tests.automata.host_path import advance_rows
 

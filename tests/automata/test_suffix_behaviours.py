@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from logitkit.compiler.tokens import suffix_behaviours
-from logitkit.compiler.tokens.suffix_behaviours import SuffixBehaviours
-from logitkit.compiler.tokens.token_classes import classes_by_level
+from logitkit.compiler.tokens.effects import suffix_behaviours
+from logitkit.compiler.tokens.effects.suffix_behaviours import SuffixBehaviours
+from logitkit.compiler.tokens.effects.token_classes import classes_by_level
 from logitkit.limits import DEFAULT_LIMITS
 from tests.json_schema.acceptance import nested
 from tests.json_schema.test_closing import MERGED

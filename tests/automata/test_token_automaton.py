@@ -197,7 +197,7 @@ def test_automata_that_agree_in_what_is_hashed_may_differ(table: str, tekken: Vo
         return replace(found, **changed)
 
     # Only the first entries of the rows are hashed.
-    with mock.patch("logitkit.compiler.tokens.token_automaton.HASHED", 8):
+    with mock.patch("logitkit.compiler.tokens.tables.token_automaton.HASHED", 8):
         one = made(layers=(made(),))
         assert one.equals(made(layers=(made(),)))
         if table == "layers":

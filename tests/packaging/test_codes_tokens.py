@@ -30,19 +30,19 @@ class Code(NamedTuple):
 CODES = {
     "generation": Code("runtime/slot_generation.py", r"2 ?\*\* ?40|1 << 40", ("",)),
     "state with a count": Code(
-        "compiler/tokens/counted_state.py",
+        "compiler/tokens/tables/counted_state.py",
         r"(<<|>>) ?32|& ?\(?(2 ?\*\* ?32|0xFFFFFFFF)|(?<!counted_state\.)\b(STATE_BITS|COUNT_SHIFT)\b",
         ("compiler/tokens", "runtime", "kernels", "stopping", "batching"),
         ("kernels/codes.py",),
     ),
     "target": Code(
-        "compiler/tokens/targets.py",
+        "compiler/tokens/tables/targets.py",
         r"\b(targets?|outcomes?|numbers?|legal)\b\S* (-|>=) \S*\bstates\b|\bstates \+ (closes|pushed|rests|which|outcomes?)\b|"
         r"[-+] \S*first_outcome\b|(>=|-|\+) FIRST_OUTCOME\b|2 ?\*\* ?29|"
         r"-1 - (does|place|i)\b",
         ("compiler/tokens", "runtime", "kernels"),
         # Those of leaves and markers are targets of other tables.
-        ("kernels/codes.py", "compiler/tokens/marker_targets.py"),
+        ("kernels/codes.py", "compiler/tokens/markers/marker_targets.py"),
     ),
     "exit of a copy": Code(
         "compiler/bytes/exits.py",
@@ -50,18 +50,19 @@ CODES = {
         (
             "compiler/bytes/leaf.py",
             *(f"compiler/networks/{name}.py" for name in ("leaf_copies", "live", "text_regions")),
-            *(f"compiler/tokens/{name}.py" for name in ("rests", "text_remainders", "linked_classes", "linked_leaf")),
+            *(f"compiler/tokens/effects/{name}.py" for name in ("rests", "text_remainders")),
+            *(f"compiler/tokens/linking/{name}.py" for name in ("linked_classes", "linked_leaf")),
         ),
     ),
     "target in a leaf": Code(
-        "compiler/tokens/leaf_stores.py",
+        "compiler/tokens/fragments/leaf_stores.py",
         r"first_end\b|divmod\([^)]*chain|\* chain\b|\b(states|counts) \* (self\.)?(counts|states|copies)\b",
         ("compiler/tokens",),
     ),
     "state of a record": Code(
-        "compiler/tokens/record_states.py",
+        "compiler/tokens/records/record_states.py",
         r"\bcopies \* |\bsize \+ (after|rest)\b|divmod\([^)]*(block|FIRST_STATE)",
-        tuple(f"compiler/tokens/{name}.py" for name in ("repetition", "repeated_record", "record_states")),
+        ("compiler/tokens/records",),
     ),
     "state of a thinking section": Code(
         "reasoning/section_states.py",
@@ -70,9 +71,12 @@ CODES = {
         ("kernels/codes.py",),
     ),
     "target before a marker": Code(
-        "compiler/tokens/marker_targets.py",
+        "compiler/tokens/markers/marker_targets.py",
         r"\btarget\b\S* (-|>|>=|\+) \S*states\b|states \+ (leads|left|count)|\(target > ",
-        tuple(f"compiler/tokens/{name}.py" for name in ("before_marker", "token_concatenation", "marker_targets")),
+        tuple(
+            f"compiler/tokens/{name}.py"
+            for name in ("markers/before_marker", "linking/token_concatenation", "markers/marker_targets")
+        ),
     ),
 }
 

@@ -19,13 +19,13 @@ SOURCES = (ROOT / "processors/logitkit", ROOT / "adapters/logitkit_adapters")
 WEAK = {"adler32", "blake2b", "blake2s", "checksum", "crc32", "digest_of_pairs", "hash", "md5", "sha1", "sums_by_run"}
 
 ALLOWED = {
-    "compiler/tokens/leaf_tokens.py digest_of_pairs": "`distinct_sets` compares the sets",
-    "compiler/tokens/leaf_tokens.py sums_by_run": "`distinct_sets` compares the sets",
-    "compiler/tokens/linked_classes.py digest_of_pairs": "`distinct_sets` compares the sets",
-    "compiler/tokens/linked_classes.py sums_by_run": "`distinct_sets` compares the sets",
-    "compiler/tokens/linked_leaf.py digest_of_pairs": "`distinct_sets` compares the sets",
-    "compiler/tokens/token_concatenation.py digest_of_pairs": "`distinct_sets` compares the sets",
-    "compiler/tokens/token_automaton.py hash": "`equals` compares all arrays of automata whose sizes are equal",
+    "compiler/tokens/fragments/leaf_tokens.py digest_of_pairs": "`distinct_sets` compares the sets",
+    "compiler/tokens/fragments/leaf_tokens.py sums_by_run": "`distinct_sets` compares the sets",
+    "compiler/tokens/linking/linked_classes.py digest_of_pairs": "`distinct_sets` compares the sets",
+    "compiler/tokens/linking/linked_classes.py sums_by_run": "`distinct_sets` compares the sets",
+    "compiler/tokens/linking/linked_leaf.py digest_of_pairs": "`distinct_sets` compares the sets",
+    "compiler/tokens/linking/token_concatenation.py digest_of_pairs": "`distinct_sets` compares the sets",
+    "compiler/tokens/tables/token_automaton.py hash": "`equals` compares all arrays of automata whose sizes are equal",
     "constraints/dfa.py hash": "only asks whether a state can be hashed",
     "patterns/charset.py hash": "the hash of an object, which dictionaries compare by its ranges",
     "runtime/row_mask.py hash": "masks with equal samples are compared in full",
@@ -87,4 +87,4 @@ def test_a_random_number_for_each_pair_is_in_one_place() -> None:
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 2**63
     }
-    assert long == {"compiler/tokens/distinct_sets.py"}
+    assert long == {"compiler/tokens/effects/distinct_sets.py"}

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.compiler.tokens import before_marker
+from logitkit.compiler.tokens.markers import before_marker
 from logitkit.errors import ConfigurationError
 from tests.automata import linked
 from tests.automata.networks import JSON, Nested

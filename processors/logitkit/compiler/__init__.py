@@ -40,12 +40,12 @@ from logitkit.compiler.networks.network import Definition as Definition
 from logitkit.compiler.networks.network import Network as Network
 from logitkit.compiler.text_language import TextLanguage as TextLanguage
 from logitkit.compiler.tokens.compile import token_automaton as token_automaton
-from logitkit.compiler.tokens.intersection import intersect as intersect
+from logitkit.compiler.tokens.linking.intersection import intersect as intersect
+from logitkit.compiler.tokens.linking.token_concatenation import until_token as until_token
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton as pushdown_automaton
-from logitkit.compiler.tokens.repeated_record import record_automaton as record_automaton
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton as TokenAutomaton
-from logitkit.compiler.tokens.token_concatenation import until_token as until_token
-from logitkit.compiler.tokens.token_table import STAY as STAY
+from logitkit.compiler.tokens.records.repeated_record import record_automaton as record_automaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton as TokenAutomaton
+from logitkit.compiler.tokens.tables.token_table import STAY as STAY
 
 __all__ = [
     "DEAD",

@@ -8,7 +8,7 @@ import numpy as np
 
 from logitkit.compiler.bytes.behaviours import Behaviours, merge, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.vocabulary import Vocabulary

@@ -9,7 +9,7 @@ from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.letters import without
 from logitkit.compiler.bytes.named_occurrences import named_occurrences
 from logitkit.compiler.tokens.compile import token_automaton
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.constraints.texts import as_bytes, check_texts
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.word_list import word_list_dfa
 from logitkit.compiler.tokens.compile import token_automaton
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.constraints.texts import as_bytes, check_texts
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.parameters import ListOf, Text

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, merge, starts
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
 from logitkit.parameters import ListOf, Moves, State
 from logitkit.parameters.integers import as_integer

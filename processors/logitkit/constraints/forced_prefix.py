@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.concatenation import after_text, anything
 from logitkit.compiler.tokens.compile import token_automaton
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.constraints.texts import as_bytes, check_text
 from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits

@@ -18,8 +18,8 @@ from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.grammars.rule_trees import check_trees
 from logitkit.compiler.grammars.rules import Rules
 from logitkit.compiler.networks.renumbered import renumbered
-from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automaton
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.lookahead.grammar_tokens import finite_dfa, grammar_automaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
 from logitkit.grammars.checks import check_names_of_tokens
 from logitkit.grammars.read import GrammarSyntax, LarkLexer, read_grammar

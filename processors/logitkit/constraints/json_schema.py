@@ -13,9 +13,9 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.texts_beside import CountsOverlap
 from logitkit.compiler.collection import uncollected
 from logitkit.compiler.networks.dfa import network_dfa
-from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
+from logitkit.compiler.tokens.closing.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled, schema_network
 from logitkit.json_schema.document import key_of, load

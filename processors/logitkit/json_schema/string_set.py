@@ -10,7 +10,7 @@ from logitkit.budget import outside_budget
 from logitkit.compiler.bytes.leaf import Leaf
 from logitkit.compiler.listed_texts import ListedTexts
 from logitkit.compiler.text_language import TextLanguage
-from logitkit.compiler.tokens.counted_state import MOST
+from logitkit.compiler.tokens.tables.counted_state import MOST
 from logitkit.errors import PatternTooLarge
 from logitkit.json_schema.formats import format_strings
 from logitkit.json_schema.search import ANY_LENGTH, Lengths, search_language

@@ -26,7 +26,7 @@ from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.product import in_symbols, joint_alphabet, product
 from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.compiler.text_language import TextLanguage
-from logitkit.compiler.tokens.counted_state import MOST
+from logitkit.compiler.tokens.tables.counted_state import MOST
 from logitkit.json_schema.search import ANY_LENGTH
 from logitkit.json_schema.string_leaf import union_leaf
 from logitkit.json_schema.string_set import COUNTED_FROM, MOST_COUNTED_ENDLESS, StringSet

@@ -10,7 +10,7 @@ The columns of the tables are those of `Records`. Numbers have 32 bits, as in mo
 from __future__ import annotations
 
 from logitkit.compiler.bytes import byte_dfa
-from logitkit.compiler.tokens import place, token_table
+from logitkit.compiler.tokens.tables import place, token_table
 from logitkit.kernels import records
 from logitkit.kernels.codes import count_of, outcome_of, state_of, with_count
 from logitkit.kernels.language import constant, device_function, tl

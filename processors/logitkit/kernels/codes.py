@@ -7,8 +7,8 @@ tables of a bank, and `SectionStates`.
 from __future__ import annotations
 
 from logitkit.compiler.bytes import byte_dfa
-from logitkit.compiler.tokens import counted_state
-from logitkit.compiler.tokens.targets import BANK_TARGETS
+from logitkit.compiler.tokens.tables import counted_state
+from logitkit.compiler.tokens.tables.targets import BANK_TARGETS
 from logitkit.kernels.language import constant, device_function, tl
 
 __all__ = ["count_of", "forced", "is_inside", "outcome_of", "state_of", "with_count"]

@@ -16,10 +16,10 @@ from logitkit.compiler.characters.components import reached
 from logitkit.compiler.collection import uncollected
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.networks.dfa import network_dfa
-from logitkit.compiler.tokens.dead_ends import NothingSpelled, may_have_dead_ends
-from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automaton
+from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_dead_ends
+from logitkit.compiler.tokens.lookahead.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
 from logitkit.languages.language_writer import LanguageWriter, SchemaOptions
 from logitkit.languages.size import check_size

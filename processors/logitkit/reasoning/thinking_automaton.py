@@ -16,8 +16,8 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.named_occurrences import NamedSearch
 from logitkit.compiler.bytes.occurrences import Occurrences
 from logitkit.compiler.tokens.compile import token_automaton
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.compiler.tokens.token_table import STAY
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.errors import VocabularyError
 from logitkit.limits import UNBOUNDED
 from logitkit.reasoning.section_states import INSIDE, SectionStates

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
 from logitkit.kernels import switch
 from logitkit.lazy import lazy

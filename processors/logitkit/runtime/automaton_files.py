@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from logitkit.compiler.tokens.nesting import Nesting
-from logitkit.compiler.tokens.repetition import RepeatedAutomaton, Repetition
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.records.repetition import RepeatedAutomaton, Repetition
+from logitkit.compiler.tokens.tables.nesting import Nesting
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import Limits
 
 __all__ = ["AutomatonFiles"]

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from logitkit.compiler.tokens.place import Place
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.place import Place
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import BankFull, BatchMismatch, StaleAutomaton
 from logitkit.runtime.bank_layout import BankLayout
 from logitkit.runtime.bank_tables import BankTables

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.compiler.tokens.counted_state import MOST
-from logitkit.compiler.tokens.targets import BANK_TARGETS
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.compiler.tokens.token_table import STAY
+from logitkit.compiler.tokens.tables.counted_state import MOST
+from logitkit.compiler.tokens.tables.targets import BANK_TARGETS
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.kernels.records import (
     FIRST_PUSHED,
     OUTCOME_FIELDS,

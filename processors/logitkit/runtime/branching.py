@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.tokens.packed_stacks import FRAME_BYTES
-from logitkit.compiler.tokens.place import NO_LIMIT
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES
+from logitkit.compiler.tokens.tables.place import NO_LIMIT
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.kernels import switch
 from logitkit.protocol.calls import by_tensors, token_columns
 from logitkit.protocol.context import Context

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
-from logitkit.compiler.tokens.packed_stacks import FRAME_BYTES, Packed
-from logitkit.compiler.tokens.place import NO_LIMIT
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, Packed
+from logitkit.compiler.tokens.tables.place import NO_LIMIT
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import StateFileError
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row

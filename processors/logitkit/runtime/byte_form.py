@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import LogitkitError
 from logitkit.patterns.charset import CharSet
 from logitkit.runtime.compiled_language import CompiledLanguage

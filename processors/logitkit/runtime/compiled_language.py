@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa, check_counts_nothing
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.limits import Limits, check_limits
 from logitkit.runtime.bank_user import BankUser

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.tokens.counted_state import StateAndCount
-from logitkit.compiler.tokens.packed_stacks import Packed, frames_of
-from logitkit.compiler.tokens.place import NO_LIMIT
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.counted_state import StateAndCount
+from logitkit.compiler.tokens.tables.packed_stacks import Packed, frames_of
+from logitkit.compiler.tokens.tables.place import NO_LIMIT
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import LogitkitError
 from logitkit.runtime.compiled_language import CompiledLanguage
 from logitkit.runtime.walk import Walk

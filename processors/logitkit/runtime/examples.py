@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.tokens.packed_stacks import Packed
+from logitkit.compiler.tokens.tables.packed_stacks import Packed
 from logitkit.errors import ConfigurationError
 from logitkit.runtime.byte_form import ByteForm
 from logitkit.runtime.compiled_language import CompiledLanguage

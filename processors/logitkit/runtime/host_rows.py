@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
-from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.packed_stacks import Packed, rows_of, stacks_of
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.constraint_state import ConstraintState

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.runtime.logit_arrays import as_array, check_left, check_row, drop_nan, fill, is_broken
 
 # Up to this share of the vocabulary, a list of ids is faster than a pass over a float row (measured at 131k and 32k columns).

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from logitkit.budget import one_budget, spend_once, spent, took
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import UNBOUNDED, Limits
 from logitkit.runtime.automaton_files import AutomatonFiles
 from logitkit.runtime.bank import Bank

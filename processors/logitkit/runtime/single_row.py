@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
-from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
-from logitkit.compiler.tokens.place import Place
+from logitkit.compiler.tokens.tables.packed_stacks import Packed, rows_of, stacks_of
+from logitkit.compiler.tokens.tables.place import Place
 from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, reads_max_length

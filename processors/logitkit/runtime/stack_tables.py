@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.compiler.tokens.counted_state import StateAndCount
-from logitkit.compiler.tokens.place import ILLEGAL, NO_LIMIT
-from logitkit.compiler.tokens.targets import BANK_TARGETS
-from logitkit.compiler.tokens.token_table import STAY
+from logitkit.compiler.tokens.tables.counted_state import StateAndCount
+from logitkit.compiler.tokens.tables.place import ILLEGAL, NO_LIMIT
+from logitkit.compiler.tokens.tables.targets import BANK_TARGETS
+from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.runtime.bank_tables import BankTables
 
 __all__ = ["StackTables", "advance_stacks", "legal_stacks"]

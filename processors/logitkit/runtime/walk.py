@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.tokens.counted_state import StateAndCount
-from logitkit.compiler.tokens.packed_stacks import FRAME_BYTES, Packed, packed
-from logitkit.compiler.tokens.place import NO_LIMIT
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.compiler.tokens.token_table import STAY
+from logitkit.compiler.tokens.tables.counted_state import StateAndCount
+from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, Packed, packed
+from logitkit.compiler.tokens.tables.place import NO_LIMIT
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.runtime.branching import followed
 from logitkit.runtime.branching_state import Configurations
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.composition.chain import Chain, members
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.errors import BatchMismatch, ConfigurationError

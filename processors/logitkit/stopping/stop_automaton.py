@@ -13,7 +13,7 @@ import numpy as np
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.bytes.named_occurrences import named_occurrences
 from logitkit.compiler.tokens.compile import token_automaton
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import UNBOUNDED, Limits
 from logitkit.vocabulary.marker import token_of
 from logitkit.vocabulary.vocabulary import Vocabulary

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import Limits
 from logitkit.protocol.calls import by_tensors
 from logitkit.runtime.bank import Bank

@@ -3,7 +3,7 @@
 A *leaf* calls nothing and ends with a byte behind which nothing of it goes on, as a string ends with its closing quote. A
 *copy* of it is a run of states in a `NestedDfa`, and each of its ends leads to some state outside of it. All copies do the
 same with a token up to their end; so what tokens do in a leaf is worked out once for each vocabulary
-(`compiler.tokens.leaf_tokens`), and a schema in which it stands is put together from that.
+(`compiler.tokens.fragments.leaf_tokens`), and a schema in which it stands is put together from that.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the *fresh* states, in which what came before leads, and the same states as they
 latter to themselves says that a whole token was part of the text; one that left the text and came back is fresh again. Two texts
 with one limit may follow each other: each is a strongly connected component, and a move from one to the other leaves the first.
 States for more tokens need no moves by bytes: they do as those after the first token, one layer further
-(`compiler.tokens.layers`).
+(`compiler.tokens.tables.layers`).
 
 Invariants: a state counts or does not, so text with a limit and other text never begin in one place; that is refused. Bytes alone
 do not show it: in `a*` before text of three tokens, `a` leads to states that do the same as the middle of the text, although the

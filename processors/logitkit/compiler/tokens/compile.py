@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Behaviours
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.letters import with_letters, without_ends
-from logitkit.compiler.tokens.dead_ends import NothingSpelled, may_have_dead_ends, without_dead_ends
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton, complete_with
-from logitkit.compiler.tokens.token_classes import token_classes
-from logitkit.compiler.tokens.token_table import STAY
-from logitkit.compiler.tokens.whole_tokens import with_wholes
+from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_dead_ends, without_dead_ends
+from logitkit.compiler.tokens.effects.token_classes import token_classes
+from logitkit.compiler.tokens.effects.whole_tokens import with_wholes
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton, complete_with
+from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 from logitkit.vocabulary.vocabulary import Vocabulary

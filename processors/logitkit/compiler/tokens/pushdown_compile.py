@@ -11,20 +11,20 @@ from logitkit.compiler.bytes.behaviours import Behaviours
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.letters import with_letters, without_ends
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.tokens.closing_cost import UNREACHABLE, closing_costs
+from logitkit.compiler.tokens.closing.closing_cost import UNREACHABLE, closing_costs
+from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_dead_ends
+from logitkit.compiler.tokens.closing.flat_closing import counting_tokens
 from logitkit.compiler.tokens.compile import token_automaton
-from logitkit.compiler.tokens.dead_ends import NothingSpelled, may_have_dead_ends
-from logitkit.compiler.tokens.flat_closing import counting_tokens
-from logitkit.compiler.tokens.layers import in_layers
-from logitkit.compiler.tokens.linked_classes import linked_classes
-from logitkit.compiler.tokens.nesting import FLAT, Nesting
-from logitkit.compiler.tokens.outcome_table import OutcomeTable
-from logitkit.compiler.tokens.outcomes import Outcomes
-from logitkit.compiler.tokens.suffix_behaviours import SuffixBehaviours
-from logitkit.compiler.tokens.targets import Targets
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton, complete_with
-from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
-from logitkit.compiler.tokens.whole_tokens import with_wholes
+from logitkit.compiler.tokens.effects.outcome_table import OutcomeTable
+from logitkit.compiler.tokens.effects.outcomes import Outcomes
+from logitkit.compiler.tokens.effects.suffix_behaviours import SuffixBehaviours
+from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
+from logitkit.compiler.tokens.effects.whole_tokens import with_wholes
+from logitkit.compiler.tokens.linking.linked_classes import linked_classes
+from logitkit.compiler.tokens.tables.layers import in_layers
+from logitkit.compiler.tokens.tables.nesting import FLAT, Nesting
+from logitkit.compiler.tokens.tables.targets import Targets
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton, complete_with
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 from logitkit.vocabulary.vocabulary import Vocabulary

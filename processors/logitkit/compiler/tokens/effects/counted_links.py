@@ -1,0 +1,121 @@
+"""What tokens do in the copies of a leaf that counts characters: how many they add, and with which counts they are legal.
+
+Of strings of 2 to 5 characters, a token of two characters that stays in the string is legal up to a count of 3; one of two
+characters and the closing quote from a count of 0 up to 3; the quote alone from 2 up to 5. Where a token begins with the opening
+quote, nothing has been counted before, so all is known here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Ints
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.leaf import Copies, Counted, Leaf
+from logitkit.compiler.bytes.nested_step import NestedStep
+from logitkit.compiler.bytes.sorting import which_of
+from logitkit.compiler.tokens.effects.outcomes import CountedMoves, Outcomes
+from logitkit.compiler.tokens.tables.counted_state import MOST
+
+__all__ = ["CountedStates", "counted_ends", "counted_moves"]
+
+
+class CountedStates:
+    """Which states of an automaton count characters, for walks that begin outside of them.
+
+    Args:
+        copies: The copies of leaves in the automaton.
+    """
+
+    def __init__(self, copies: Copies) -> None:
+        # Of each state: whether it counts, whether a character may begin there, how many must follow, up to how many in all, and
+        # with how many a text may end there.
+        self.counts, self.between = (np.zeros(len(copies.like), bool) for _ in range(2))
+        self.needed, self.bound, self.least, self.most = (np.zeros(len(copies.like), np.int64) for _ in range(4))
+        for number, first in zip(copies.leaf.tolist(), copies.first.tolist(), strict=True):
+            leaf = copies.leaves[number]
+            if leaf.counted is not None:
+                mine = slice(first, first + leaf.size)
+                self.counts[mine] = True
+                self.between[first : first + leaf.counted.between - FIRST_STATE] = True
+                self.needed[mine] = leaf.counted.needed[FIRST_STATE:]
+                self.bound[mine] = leaf.counted.most
+                self.least[mine], self.most[mine] = (ends[FIRST_STATE:] for ends in leaf.counted.at_ends(leaf))
+
+    @classmethod
+    def of(cls, copies: Copies) -> CountedStates | None:
+        """Return the states of an automaton that count, or None if no leaf in it does."""
+        return cls(copies) if any(leaf.counted is not None for leaf in copies.leaves) else None
+
+    def stepped(self, state: Ints, does: Ints, count: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+        """Return the counts behind one byte, and whether it is legal.
+
+        Args:
+            state: States.
+            does: What the byte does in each.
+            count: The counts before it.
+        """
+        own = self.counts[state]
+        inside = NestedStep.is_state(does)
+        inside[inside] = self.counts[does[inside]]
+        # No byte leads from one string to another one.
+        stays, ends = own & inside, own & ~inside
+        fits = ~ends | ((self.least[state] <= count) & (count <= self.most[state]))
+        count = count + (stays & self.between[state])
+        fits &= ~stays | (count + self.needed[np.where(stays, does, DEAD)] <= self.bound[state])
+        return np.where(ends, 0, count), fits
+
+
+def counted_ends(leads: Ints, length: Ints, any_count: NDArray[np.bool_], counted: Counted, outcomes: Outcomes) -> Ints:
+    """Say with which counts tokens may end the leaf.
+
+    Args:
+        leads: [copies, N] the outcomes behind the ends.
+        length: [N] how many characters each token has before the end.
+        any_count: [N] whether each end is legal with any count.
+        counted: The bounds.
+        outcomes: Numbers what is found.
+
+    Returns:
+        [copies, N] the outcomes with these counts.
+    """
+    width = 1 + int(length.max(initial=0))
+    met, which = which_of((leads * np.int64(width) + length).ravel())
+    found = np.zeros(len(met), np.int64)
+    for i, (lead, before) in enumerate(zip(*(column.tolist() for column in np.divmod(met, width)), strict=True)):
+        if lead != DEAD and before <= counted.most:
+            low, high = max(counted.least - before, 0), counted.most - before
+            found[i] = outcomes.number(outcomes.outcome(lead)._replace(low=low, high=high))
+    return np.where(any_count, leads, found[which].reshape(leads.shape))
+
+
+def counted_moves(moves: tuple[Ints, Ints, Ints], first: Ints, leaf: Leaf, outcomes: Outcomes) -> Ints:
+    """Say what tokens do that stay in the leaf.
+
+    Args:
+        moves: Columns [N] of states of the leaf, of the states that tokens lead to, and of how many characters they add.
+        first: [copies] the first state of each copy.
+        leaf: The leaf.
+        outcomes: Numbers what is found.
+
+    Returns:
+        [copies, N] the outcomes.
+    """
+    source, target, added = moves
+    counted = leaf.counted
+    assert counted is not None
+    width = 1 + int(added.max(initial=0))
+    kinds, which = which_of((target.astype(np.int64) * width + added) * 2 + (source != leaf.states))
+    (state, count), kept = np.divmod(kinds // 2, width), kinds % 2
+    high = counted.most - counted.needed[state] - count
+    legal = np.flatnonzero(high >= 0)
+    states = first[:, None] + state[legal] - FIRST_STATE
+    columns = (states, np.where(kept, np.minimum(high, MOST), MOST)[legal], kept[legal], count[legal])
+    made = CountedMoves(*(np.broadcast_to(part, states.shape).ravel() for part in columns))
+    found = np.zeros((len(first), len(kinds)), np.int64)
+    found[:, legal] = outcomes.add_counted(made).reshape(states.shape)
+    # Behind the opening quote, a state without characters is just that.
+    plain = legal[(kept[legal] == 0) & (count[legal] == 0)]
+    found[:, plain] = first[:, None] + state[plain] - FIRST_STATE
+    return found[:, which]

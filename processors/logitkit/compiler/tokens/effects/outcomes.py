@@ -1,0 +1,175 @@
+"""What a token does to a stack: how it leaves the open brackets behind.
+
+A token, or the end of one, may leave the state in which it begins for another one; push frames besides; or close the bracket in
+which it begins, so that what is left of it goes on in the state that the popped frame stands for. What is left is named by a
+number too, that of its *rest*: what it does behind each frame.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.tokens.tables.counted_state import MOST
+from logitkit.compiler.tokens.tables.targets import Targets
+from logitkit.limits import Limits
+
+__all__ = ["NOTHING_COUNTED", "CountedMoves", "Outcome", "Outcomes"]
+
+# The fields of an outcome from `low` on, if it is independent of the count and does nothing to it.
+NOTHING_COUNTED = (0, MOST, False, 0)
+
+# Frames that one token may push: more than any token of a real vocabulary has brackets.
+MOST_PUSHED = 64
+
+
+class Outcome(NamedTuple):
+    """What happens.
+
+    Args:
+        state: The state in the end, if no frame is popped.
+        pushed: Frames that are left open, the outermost first.
+        rest: If a frame is popped, the number of what goes on behind it; else 0.
+        height: The most frames of brackets that are on the stack meanwhile, more than were there.
+        low: The least count of characters, before the token, for which it is legal.
+        high: The greatest one.
+        kept: Whether counting goes on; if not, it starts again.
+        added: How many characters of the text that is counted behind the token belong to the token.
+    """
+
+    state: int
+    pushed: tuple[int, ...]
+    rest: int
+    height: int
+    low: int = 0
+    high: int = MOST
+    kept: bool = False
+    added: int = 0
+
+    @property
+    def counts(self) -> bool:
+        """Whether it depends on the count, or does something to it."""
+        return self[4:] != NOTHING_COUNTED
+
+
+class CountedMoves(NamedTuple):
+    """Outcomes that lead to a state and count, and do nothing else: [N] each, as in `Outcome`."""
+
+    state: NDArray[np.int64]
+    high: NDArray[np.int64]
+    kept: NDArray[np.int64]
+    added: NDArray[np.int64]
+
+
+class Outcomes:
+    """Numbers outcomes, as targets beside the states, and rests from 1 on.
+
+    Args:
+        targets: The numbers of states and outcomes.
+        limits: Bound on how many there are.
+        uncounted: Frames that no bracket pushes.
+    """
+
+    def __init__(self, targets: Targets, limits: Limits, uncounted: frozenset[int] = frozenset()) -> None:
+        self.targets = targets
+        self.uncounted = uncounted
+        self.limits = limits
+        self.known: list[Outcome] = []
+        # What each rest does behind each frame that it can stand behind; rest 0 does nothing.
+        self.rests: list[dict[int, int]] = [{}]
+        # Moves that only count, in blocks: there may be thousands, which are never looked at one by one.
+        self._counted = 0
+        self._blocks: list[CountedMoves] = []
+        self._number: dict[Outcome, int] = {}
+        self._rest_number: dict[tuple[tuple[int, int], ...], int] = {(): 0}
+        self._together: dict[tuple[tuple[tuple[int, int], ...], ...], list[int]] = {}
+        self._behind: dict[tuple[int, int], int] = {}
+
+    def number(self, outcome: Outcome) -> int:
+        """Return the number of an outcome: a state if nothing else happens, `DEAD` if nothing can go on."""
+        if not outcome.rest and (outcome.state == DEAD or not (outcome.pushed or outcome.height or outcome.counts)):
+            return outcome.state
+        found = self._number.get(outcome)
+        if found is None:
+            found = self._number[outcome] = self.targets.outcome(len(self.known))
+            self.limits.check_states(found)
+            self.known.append(outcome)
+        return found
+
+    def add_counted(self, moves: CountedMoves) -> NDArray[np.int64]:
+        """Return numbers for moves that only count, none of which is known yet."""
+        first = self._counted
+        self._counted += len(moves.state)
+        self.limits.check_states(self._counted)
+        self._blocks.append(moves)
+        return self.targets.counted_move(np.arange(first, self._counted))
+
+    @property
+    def counted(self) -> CountedMoves:
+        """All moves that only count, by their numbers."""
+        if len(self._blocks) > 1:
+            self._blocks = [CountedMoves(*map(np.concatenate, zip(*self._blocks, strict=True)))]
+        return self._blocks[0]
+
+    def outcome(self, number: int) -> Outcome:
+        """Return what a number stands for."""
+        targets = self.targets
+        if not targets.is_outcome(number):
+            return Outcome(number, (), 0, 0)
+        if not targets.is_counted_move(number):
+            return self.known[targets.outcome_number(number)]
+        move = targets.counted_move_number(number)
+        state, high, kept, added = (int(column[move]) for column in self.counted)
+        return Outcome(state, (), 0, 0, 0, high, bool(kept), added)
+
+    def pop(self, behind: tuple[tuple[int, int], ...]) -> int:
+        """Return the number of the outcome that pops a frame.
+
+        Args:
+            behind: What happens then: frames, ascending, with the numbers of outcomes, all alive.
+        """
+        rest = self._rest_number.setdefault(behind, len(self.rests))
+        if rest == len(self.rests):
+            self.rests.append(dict(behind))
+        return self.number(Outcome(DEAD, (), rest, 0)) if rest else DEAD
+
+    def pop_together(self, behind: tuple[tuple[tuple[int, int], ...], ...]) -> list[int]:
+        """Return the numbers of outcomes that pop a frame and then do the same as one of them.
+
+        Args:
+            behind: What happens then, for each of them, as for `pop`. They may name each other (`Targets.later`).
+        """
+        found = self._together.get(behind)
+        if found is None:
+            first = len(self.rests)
+            self.rests.extend({} for _ in behind)
+            found = [self.number(Outcome(DEAD, (), first + i, 0)) for i in range(len(behind))]
+            targets = self.targets
+            for rest, pairs in enumerate(behind, first):
+                self.rests[rest] = {
+                    frame: found[targets.later_place(does)] if targets.is_later(does) else does for frame, does in pairs
+                }
+            self._together[behind] = found
+        return found
+
+    def called(self, frame: int, inside: int) -> int:
+        """Return the number of the outcome of a bracket that pushes a frame, with what happens behind that bracket."""
+        found = self._behind.get((frame, inside))
+        if found is None:
+            found = self._behind[frame, inside] = self.number(self._called(frame, inside))
+        return found
+
+    def _called(self, frame: int, inside: int) -> Outcome:
+        does = self.outcome(inside)
+        state, pushed, rest, height = does[:4]
+        height += frame not in self.uncounted
+        if not rest:
+            alive = state != DEAD and len(pushed) < MOST_PUSHED
+            return Outcome(state, (frame, *pushed), 0, height, *does[4:]) if alive else Outcome(DEAD, (), 0, 0)
+        after = self.outcome(self.rests[rest].get(frame, DEAD))
+        if not after.rest and after.state == DEAD:
+            return after
+        return Outcome(after.state, after.pushed, after.rest, max(height, after.height), *after[4:])

@@ -1,0 +1,152 @@
+"""What the rest of a token does behind something that it ends, for each state that may come then."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.budget import spend
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.exits import Exit
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.sorting import distinct, examples, looked_up, stable_order
+from logitkit.compiler.remembered import Remembered
+from logitkit.compiler.tokens.effects.outcomes import Outcomes
+from logitkit.compiler.tokens.effects.trie_walk import TrieWalk
+from logitkit.compiler.tokens.effects.walked_prefixes import Popped, Starts
+from logitkit.vocabulary.remainders import Remainders
+from logitkit.vocabulary.trie import Trie
+
+__all__ = ["Rests"]
+
+Ints = NDArray[np.int64]
+
+# What is kept for one vocabulary: schemas close brackets at a few dozen nodes.
+REMEMBERED_BYTES = 4 * 2**20
+
+_known: WeakKeyDictionary[Remainders, Remembered[tuple[bool, int], tuple[Ints, Ints]]] = WeakKeyDictionary()
+_lock = Lock()
+
+
+class Rests:
+    """The outcomes of all remainders in some states.
+
+    Args:
+        dfa: The automaton.
+        exits: The states in which something goes on behind a leaf, and ends (`Exit`).
+        remainders: The remainders of the vocabulary.
+        walk: Follows them.
+        outcomes: Numbers what they lead to.
+    """
+
+    def __init__(self, dfa: NestedDfa, exits: Ints, remainders: Remainders, walk: TrieWalk, outcomes: Outcomes) -> None:
+        self.dfa, self.remainders, self.outcomes = dfa, remainders, outcomes
+        states = distinct(np.concatenate([exits, dfa.behind.ravel()]))
+        states = states[states > DEAD]
+        found, popped = walk.follow(remainders.trie, Starts.at_root(states))
+        # What each remainder does, by state; most do nothing. The empty one stays where it is.
+        self._by_remainder: dict[int, dict[int, int]] = {0: {state: state for state in states.tolist()}}
+        for state, text, outcome in zip(*(column.tolist() for column in found), strict=True):
+            self._by_remainder.setdefault(text + 1, {})[state] = outcome
+        self._ends = dfa.after_ends()
+        self._pops: dict[tuple[int, int, int], int] = {}
+        self._add_popped(popped)
+        self._size = len(remainders)
+        pairs = [(s * self._size + r, o) for r, row in self._by_remainder.items() for s, o in row.items() if o != DEAD]
+        spend(len(pairs))
+        pairs.sort()
+        self._keys = np.array([key for key, _ in pairs], np.int64)
+        self._values = np.array([value for _, value in pairs], np.int64)
+        # Whether each remainder leads anywhere behind each end.
+        state, rest = np.divmod(self._keys, self._size)
+        self._goes_on = np.zeros((len(dfa.behind), self._size), bool)
+        for end, row in enumerate(dfa.behind):
+            behind = np.zeros(dfa.states, bool)
+            behind[row] = True
+            self._goes_on[end, rest[behind[state]]] = True
+            # What ends there too is seen where it is popped.
+            self._goes_on[end] |= bool(dfa.returns) and bool(behind[[*dfa.returns]].any())
+
+    def _add_popped(self, popped: Popped) -> None:
+        columns = self.expanded(self.remainders.trie, popped, None)
+        # A remainder does what shorter ones do behind it, so these come first.
+        order = stable_order(self.remainders.length[columns[1] + 1])
+        for source, text, end, rest, height in zip(*(column[order].tolist() for column in columns), strict=True):
+            # Most lead nowhere.
+            outcome = self.pop(end, rest, height) if rest in self._by_remainder or self.dfa.returns else DEAD
+            if outcome != DEAD:
+                self._by_remainder.setdefault(text + 1, {})[source] = outcome
+
+    def expanded(self, trie: Trie, popped: Popped, tokens: Remainders | None) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Return what is popped, text by text: the walk, the id of the text, the end, what is left of the text, and the height.
+
+        Args:
+            trie: The texts.
+            popped: Where walks close a bracket that was open before.
+            tokens: The remainders, if the texts are tokens; None if they are remainders.
+        """
+        nodes = popped.node.tolist()
+        if not nodes:
+            return popped.source, popped.node, popped.end, popped.node, popped.height
+        parts = [_left_below(self.remainders, trie, tokens is not None, node) for node in nodes]
+        owner = np.arange(len(parts)).repeat([len(text) for text, _ in parts])
+        text, rest = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return popped.source[owner], text, popped.end[owner], rest, popped.height[owner]
+
+    def pop(self, end: int, rest: int, height: int) -> int:
+        """Return the number of the outcome of an end, behind which a remainder goes on."""
+        found = self._pops.get((end, rest, height))
+        if found is None:
+            does, returns = self._by_remainder.get(rest, {}), self.dfa.returns
+            ends = self._ends[end] if does or returns else []
+            leads = [(f, self.pop(returns[s], rest, 0) if s in returns else does.get(s, DEAD)) for f, s in ends]
+            behind = tuple([pair for pair in leads if pair[1] != DEAD])
+            spend(1 + len(behind))
+            found = self.outcomes.pop(behind)
+            if height and found != DEAD:
+                found = self.outcomes.number(self.outcomes.outcome(found)._replace(height=height))
+            self._pops[end, rest, height] = found
+        return found
+
+    def pops(self, ends: Ints, rests: Ints, heights: Ints) -> Ints:
+        """Return the numbers of the outcomes of some ends, behind each of which a remainder goes on; see `pop`."""
+        found = np.zeros(len(ends), np.int64)
+        alive = np.flatnonzero(self._goes_on[ends, rests])
+        ends, rests, heights = ends[alive], rests[alive], heights[alive]
+        place, which = examples((heights * len(self._goes_on) + ends) * self._size + rests)
+        rows = zip(*(column[place].tolist() for column in (ends, rests, heights)), strict=True)
+        found[alive] = np.array([self.pop(*row) for row in rows], np.int64)[which]
+        return found
+
+    def of(self, exits: Ints, remainders: Ints) -> Ints:
+        """Return the numbers of the outcomes of remainders behind exits, `DEAD` where they lead nowhere."""
+        ends = Exit.is_end(exits)
+        if ends.any():
+            found = np.zeros(len(exits), np.int64)
+            found[~ends] = self.of(exits[~ends], remainders[~ends])
+            outside = np.flatnonzero(ends)
+            found[outside] = self.pops(Exit.end_number(exits[outside]), remainders[outside], np.zeros_like(outside))
+            return found
+        return looked_up(self._keys, self._values, exits * self._size + remainders)
+
+
+def _left_below(remainders: Remainders, trie: Trie, are_tokens: bool, node: int) -> tuple[Ints, Ints]:
+    """Return the ids of all texts below a node of their trie, and what is left of each behind that node."""
+    with _lock:
+        known = _known.setdefault(remainders, Remembered(REMEMBERED_BYTES))
+        found = known.get((are_tokens, node))
+    if found is None:
+        text = trie.tokens_below(node)
+        depth = bisect_right(trie.levels, node) - 1
+        if are_tokens:
+            rest = remainders.of_token.find(text, remainders.token_length[text] - depth)
+        else:
+            rest = remainders.of_remainder.find(text + 1, remainders.length[text + 1] - depth)
+        found = text, rest
+        with _lock:
+            known.keep((are_tokens, node), found, 8 * len(text))
+    return found

@@ -1,0 +1,207 @@
+"""What the ends of tokens do in every state of an automaton that nests, shorter ends first.
+
+The behaviour of a byte and a text behind it depends only on the byte's class and the text's behaviour, as that of a text and a
+byte behind it does (`token_classes`). This way round no stack is needed on the way: where a bracket closes what was open before,
+what is left of the token has a behaviour already.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
+from logitkit.compiler.tokens.effects.outcomes import Outcomes
+from logitkit.compiler.tokens.effects.suffix_store import Index, SuffixStore
+from logitkit.compiler.tokens.tables.targets import Targets
+from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
+
+__all__ = ["SuffixBehaviours"]
+
+# What it costs to find one exception.
+EXCEPTION_STEPS = 4
+# Behaviours of more exceptions are worked out one by one, for all states at once: so many take as long as one other step.
+LONG = 256
+EXCEPTIONS_A_STEP, STATES_A_STEP = 12, 48
+# What each of those costs at least.
+LONG_STEPS = 20
+# Two classes of bytes are alike if no more than one state in so many tells them apart.
+ALIKE = 16
+
+
+class SuffixBehaviours(SuffixStore):
+    """The behaviours of the ends of tokens.
+
+    Args:
+        dfa: The automaton.
+        limits: Bound on the work.
+        work: What was done before.
+    """
+
+    def __init__(self, dfa: NestedDfa, limits: Limits, work: int) -> None:
+        uncounted = frozenset(np.flatnonzero(dfa.uncounted).tolist())
+        targets = Targets(dfa.states + dfa.frames, dfa.frames)
+        super().__init__(Outcomes(targets, limits, uncounted), dfa.step.shape[1], limits, work)
+        self.dfa = dfa
+        states = dfa.states
+        symbol, source = np.nonzero(dfa.step.T)
+        does = dfa.step.T[symbol, source].astype(np.int64)
+        inside, calls, ends = NestedStep.is_state(does), NestedStep.is_call(does), NestedStep.is_end(does)
+        self._from = Index(symbol[inside] * states + does[inside], self.width * states, source[inside])
+        call = NestedStep.number(does[calls])
+        self._callers = Index(
+            symbol[calls] * states + dfa.entry[call], self.width * states, source[calls], dfa.frame[call]
+        )
+        end = NestedStep.number(does[ends])
+        self._enders = Index(symbol[ends] * len(dfa.behind) + end, self.width * len(dfa.behind), source[ends])
+        which, frame = np.nonzero(dfa.behind)
+        self._behind = Index(dfa.behind[which, frame], states, which, frame)
+        # Which ends the bytes of each class may be.
+        self._ends_of = [np.unique(end[symbol[ends] == c]) for c in range(self.width)]
+        self._step = np.ascontiguousarray(dfa.step.T)
+        # Of each class: one that most states take for the same, or itself, and the states that do not.
+        self._alike: list[tuple[int, Ints]] = []
+        nothing = np.zeros(0, np.int64)
+        for c, column in enumerate(self._step):
+            others = [i for i, (alike, _) in enumerate(self._alike) if alike == i]
+            apart = ((i, np.flatnonzero(column != self._step[i])) for i in others)
+            self._alike.append(next(((i, few) for i, few in apart if len(few) <= states // ALIKE), (c, nothing)))
+
+    def of_bytes(self) -> Ints:
+        """Return the number of the behaviour of every byte class."""
+        behind = np.arange(self.dfa.states)
+        behind[:FIRST_STATE] = DEAD
+        return np.array([self._add_one(self._at(behind, c, column)) for c, column in enumerate(self._step)])
+
+    def then_byte(self, which: Ints, symbol: Ints) -> Ints:
+        """Return the numbers of the behaviours `which`, each with a byte of the class `symbol` before it."""
+        table = self.table
+        long = table.start[which + 1] - table.start[which] > LONG
+        if not long.any():
+            return self._add_short(table, which, symbol)
+        numbers = np.empty(len(which), np.int64)
+        if not long.all():
+            numbers[~long] = self._add_short(table, which[~long], symbol[~long])
+        numbers[long] = self._one_by_one(which[long].tolist(), symbol[long].tolist())
+        return numbers
+
+    def _one_by_one(self, which: list[int], symbol: list[int]) -> list[int]:
+        """Return the numbers of some behaviours, each with a byte of a class before it, at most one class of those alike."""
+        found: dict[tuple[int, int], int] = {}
+        last = -1
+        for one, c in sorted(zip(which, symbol, strict=True)):
+            if one != last:
+                last, behind = one, self._everywhere(one)
+            alike, differing = self._alike[c]
+            if (one, alike) not in found:
+                found[one, alike] = self._add_one(self._at(behind, alike, self._step[alike]))
+            if alike != c:
+                found[one, c] = self._changed(
+                    found[one, alike], differing, self._at(behind, c, self._step[c, differing])
+                )
+        return [found[key] for key in zip(which, symbol, strict=True)]
+
+    def _everywhere(self, which: int) -> Ints:
+        """Return where a behaviour leads from every state."""
+        table = self.table
+        own = slice(table.start[which], table.start[which + 1])
+        target = np.zeros(self.dfa.states, np.int32)
+        target[table.source[own]] = table.target[own]
+        return target
+
+    def _at(self, behind: Ints, symbol: int, does: Ints) -> Ints:
+        """Return the outcomes of states in which a byte of a class does something, with what happens behind that everywhere."""
+        nests = ~NestedStep.is_state(does)
+        if not nests.any():
+            return behind.take(does)
+        found = behind.take(np.where(nests, DEAD, does))
+        here = np.flatnonzero(NestedStep.is_call(does))
+        call = NestedStep.number(does[here])
+        inside = behind[self.dfa.entry[call]]
+        live = inside != DEAD
+        found[here[live]] = self._called(self.dfa.frame[call[live]], inside[live].astype(np.int64))
+        for end in self._ends_of[symbol].tolist():
+            after = behind[self.dfa.behind[end]]
+            frames = np.flatnonzero(after)
+            self.work += len(frames)
+            pop = self.outcomes.pop(tuple(zip(frames.tolist(), after[frames].tolist(), strict=True)))
+            found[does == NestedStep.end(end)] = pop
+        return found
+
+    def _changed(self, number: int, states: Ints, outcomes: Ints) -> int:
+        """Return the number of a behaviour with other outcomes in some states."""
+        table = self.table
+        source = table.source[table.start[number] : table.start[number + 1]]
+        target = table.target[table.start[number] : table.start[number + 1]]
+        place = np.minimum(np.searchsorted(source, states), max(len(source) - 1, 0))
+        before = np.where(source[place] == states, target[place], DEAD) if len(source) else np.zeros(len(states))
+        self.work += LONG_STEPS + len(states) // EXCEPTIONS_A_STEP
+        self.limits.check_work(self.work)
+        if np.array_equal(before, outcomes):
+            return number
+        changed = self._everywhere(number)
+        changed[states] = outcomes
+        return self._add_one(changed)
+
+    def _add_one(self, target: Ints) -> int:
+        """Return the number of a behaviour, given where it leads from every state."""
+        source = np.flatnonzero(target).astype(np.int32)
+        steps = LONG_STEPS + len(target) // STATES_A_STEP + len(source) // EXCEPTIONS_A_STEP
+        target = target[source].astype(np.int32)
+        met = Behaviours(np.zeros(1, np.int32), np.array([0, len(source)]), source, target)
+        return int(self._numbers(met, steps)[0])
+
+    def _add_short(self, table: Behaviours, which: Ints, symbol: Ints) -> Ints:
+        met = self._short(table, which, symbol)
+        return self._numbers(met, EXCEPTION_STEPS * len(met.source))
+
+    def _short(self, table: Behaviours, which: Ints, symbol: Ints) -> Behaviours:
+        """Return some behaviours, each with a byte of a class before it."""
+        place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
+        # Of most exceptions before there are some behind: those that would be too many are not worked out.
+        self.limits.check_work(self.work + EXCEPTION_STEPS * len(place) // 2)
+        at, does, symbols = table.source[place], table.target[place], symbol[owner]
+        key = symbols * np.int64(self.dfa.states) + at
+        found, (source,) = self._from.under(key)
+        owners, sources, targets = [owner[found]], [source], [does[found]]
+        found, (source, frame) = self._callers.under(key)
+        if len(found):
+            owners.append(owner[found])
+            sources.append(source)
+            targets.append(self._called(frame, does[found]))
+        for column, part in zip((owners, sources, targets), self._popping(owner, at, does, symbol), strict=True):
+            column.append(part)
+        owner, source, target = (np.concatenate(column) for column in (owners, sources, targets))
+        live = target != DEAD
+        order = np.argsort(owner[live] * np.int64(self.dfa.states) + source[live], kind="stable")
+        owner, source, target = (column[live][order] for column in (owner, source, target))
+        return Behaviours(
+            np.zeros(len(which), np.int32),
+            starts(np.bincount(owner, minlength=len(which))),
+            source.astype(np.int32),
+            target.astype(np.int32),
+        )
+
+    def _popping(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return what pops a frame first: of each behaviour, its number, the state that it begins in, and the outcome."""
+        closes = np.array([len(ends) > 0 for ends in self._ends_of])[symbol]
+        mine = closes[owner]
+        found, (end, frame) = self._behind.under(at[mine].astype(np.int64))
+        owner, does = owner[mine][found], does[mine][found]
+        order = np.lexsort((frame, end, owner))
+        owner, end, frame, does = owner[order], end[order], frame[order], does[order]
+        fresh = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (end[1:] != end[:-1]))[: len(owner)])
+        groups = zip(
+            np.split(frame, fresh[1:]) if len(fresh) else (),
+            np.split(does, fresh[1:]) if len(fresh) else (),
+            strict=True,
+        )
+        pops = np.array(
+            [self.outcomes.pop(tuple(zip(f.tolist(), d.tolist(), strict=True))) for f, d in groups], np.int64
+        )
+        owner, end = owner[fresh], end[fresh]
+        found, (source,) = self._enders.under(symbol[owner] * np.int64(len(self.dfa.behind)) + end)
+        return owner[found], source, pops[found]

@@ -1,0 +1,113 @@
+"""What is left of a token after it has ended free text, and what that does in the states that come then.
+
+Free text until `</think>` ends inside of the token `>{"`: its last two bytes belong to what follows. Which tokens end a text, and
+with how many bytes left, depends on the marker alone. So the texts that may be left are known for each vocabulary and marker;
+only where they lead is worked out for each automaton.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.budget import spend
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.exits import Exit
+from logitkit.compiler.bytes.sorting import looked_up
+from logitkit.compiler.tokens.effects.outcomes import Outcomes
+from logitkit.compiler.tokens.effects.trie_walk import TrieWalk
+from logitkit.compiler.tokens.effects.walked_prefixes import Starts
+from logitkit.vocabulary.trie import Trie
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["TextRemainders", "TextRests"]
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TextRemainders:
+    """The remainders of some tokens, numbered from 1 on; 0 is the empty one.
+
+    Args:
+        trie: The remainders as tokens of a trie; id `n` has number `n + 1`.
+        count: The number of remainders, the empty one included.
+        width: More bytes than any token has.
+        keys: Each token and number of bytes left, as `token * width + bytes`, ascending.
+        numbers: The remainder that these bytes are.
+    """
+
+    trie: Trie
+    count: int
+    width: int
+    keys: Ints
+    numbers: Ints
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary, tokens: Ints, left: Ints) -> TextRemainders:
+        """Number the remainders.
+
+        Args:
+            vocabulary: The tokens.
+            tokens: Ids.
+            left: How many bytes of each are left.
+        """
+        width = vocabulary.trie.depth + 1
+        keys = np.unique(tokens * width + left)
+        keys = keys[keys % width > 0]
+        texts = [(vocabulary.tokens[t] or b"")[-n:] for t, n in zip(*np.divmod(keys, width), strict=True)]
+        number = {text: i + 1 for i, text in enumerate(sorted(set(texts)))}
+        found = np.array([number[text] for text in texts], np.int64)
+        return cls(Trie.of([*number]), len(number) + 1, width, keys, found)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def find(self, tokens: NDArray[np.integer], left: NDArray[np.integer]) -> Ints:
+        """Return the number of the remainder that the last `left` bytes of each token are; 0 for none left."""
+        found = np.zeros(len(tokens), np.int64)
+        some = np.flatnonzero(left)
+        keys = tokens[some].astype(np.int64) * self.width + left[some]
+        found[some] = self.numbers[np.searchsorted(self.keys, keys)]
+        return found
+
+
+class TextRests:
+    """The outcomes of the remainders after free text, in the states that may come then.
+
+    Args:
+        remainders: The remainders.
+        exits: These states, and ends (`Exit`).
+        walk: Follows texts through the automaton.
+        outcomes: Numbers what they lead to.
+    """
+
+    def __init__(self, remainders: TextRemainders, exits: Ints, walk: TrieWalk, outcomes: Outcomes) -> None:
+        self.remainders, self.outcomes = remainders, outcomes
+        self._behind = walk.dfa.behind
+        ends = Exit.end_number(exits[Exit.is_end(exits)])
+        states = np.unique(np.concatenate([exits, self._behind[ends].ravel()]))
+        states = states[states > DEAD]
+        # Free text stands in the main part only, so no bracket is open that a remainder could close.
+        found, _ = walk.follow(remainders.trie, Starts.at_root(states))
+        keys = np.concatenate([states * len(remainders), found.source * len(remainders) + found.token + 1])
+        order = np.argsort(keys)
+        self._keys, self._values = keys[order], np.concatenate([states, found.outcome])[order]
+
+    def of(self, exits: Ints, remainders: Ints) -> Ints:
+        """Return the numbers of the outcomes of remainders behind exits, 0 where they lead nowhere."""
+        found = looked_up(self._keys, self._values, exits * len(self.remainders) + remainders)
+        for at in np.flatnonzero(Exit.is_end(exits)).tolist():
+            found[at] = self._pop(Exit.end_number(int(exits[at])), int(remainders[at]))
+        return found
+
+    def _pop(self, end: int, remainder: int) -> int:
+        """Return the number of the outcome of an end, after which a remainder goes on."""
+        behind = self._behind[end]
+        frames = np.flatnonzero(behind)
+        after = self.of(behind[frames].astype(np.int64), np.full(len(frames), remainder))
+        live = np.flatnonzero(after)
+        spend(1 + len(live))
+        return self.outcomes.pop(tuple(zip(frames[live].tolist(), after[live].tolist(), strict=True)))

@@ -1,0 +1,250 @@
+"""Group the tokens that act alike on every state of an automaton.
+
+The *behaviour* of a token (or of a prefix of one) says where it leads from each state. It is kept as a default target plus
+exceptions, so that automata in which most states fall back to one ("contains ...", banned strings) stay as small as those in
+which most states die. What a prefix followed by a byte does depends only on the prefix's behaviour and the byte's class; so per
+level of the trie it is enough to step each distinct pair of these once, for all states at once.
+
+Source: the transition monoid of the automaton, restricted to the vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.budget import took
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
+from logitkit.compiler.tokens.effects.behaviour_store import BehaviourStore
+from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
+from logitkit.vocabulary.shapes import Shapes
+from logitkit.vocabulary.trie import GROUP_OF_BYTE, Trie
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+# A level of this many prefixes is sooner handled as a whole than its live ones are looked up, and a prefix that has been looked
+# up costs as much as so many others.
+SMALL_LEVEL = 3000
+DEAR = 12
+# On a level that is smaller than this, checking whether anything can still change takes as long as the next level. So only one
+# in `TINY_LEVELS` of them is checked.
+TINY_LEVEL = 600
+TINY_LEVELS = 8
+UNKNOWN = -1
+# So many ids of the vocabulary take as long as one other step.
+IDS_A_STEP = 8
+ALL_GROUPS = np.uint32(2**32 - 1)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TokenClasses:
+    """The classes of a vocabulary's tokens: `class_of` [V], and what each class does; class 0 is always death."""
+
+    class_of: NDArray[np.integer]
+    behaviours: Behaviours
+
+
+def token_classes(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> TokenClasses:
+    """Compute the classes of all tokens, level by level of the trie.
+
+    Args:
+        dfa: The automaton over bytes.
+        vocabulary: The tokens.
+        limits: Bound on the work, counted in exceptions.
+
+    Returns:
+        The class of every token, and the behaviour of every class. Class 0 is dead from every state.
+
+    Raises:
+        PatternTooLarge: There are too many exceptions.
+    """
+    work = dfa.step.size // 4
+    limits.check_work(2 * work)
+    store = BehaviourStore(Moves.of(dfa), limits, work)
+    found = classes_by_shape(store, dfa.byte_class, vocabulary)
+    took(store.work + len(found.class_of) // IDS_A_STEP)
+    return found
+
+
+class Store(Protocol):
+    """Behaviours by number, the dead one 0, and what follows on each when one more byte comes."""
+
+    @property
+    def width(self) -> int:
+        """Number of byte classes."""
+        ...
+
+    @property
+    def table(self) -> Behaviours:
+        """All behaviours so far."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def of_bytes(self) -> Ints:
+        """Return the number of the behaviour of every byte class."""
+        ...
+
+    def then_byte(self, which: Ints, symbol: Ints) -> Ints:
+        """Return the numbers of the behaviours `which`, each with a byte of the class `symbol` more."""
+        ...
+
+
+def classes_by_shape(store: Store, byte_class: NDArray[np.int64], vocabulary: Vocabulary) -> TokenClasses:
+    """Compute the classes of all tokens of a vocabulary, by their shapes if these suffice.
+
+    Args:
+        store: What is known of behaviours.
+        byte_class: [256] class of each byte.
+        vocabulary: The tokens.
+    """
+    if not Shapes.suffice(byte_class):
+        return classes_by_level(store, byte_class, vocabulary.trie)
+    shapes = vocabulary.shapes
+    found = classes_by_level(store, byte_class, shapes.trie)
+    return TokenClasses(found.class_of.take(shapes.of_id), found.behaviours)
+
+
+def classes_by_level(store: Store, byte_class: NDArray[np.int64], trie: Trie) -> TokenClasses:
+    """Compute the classes of all tokens of a trie.
+
+    Args:
+        store: What is known of behaviours.
+        byte_class: [256] class of each byte.
+        trie: The tokens.
+    """
+    table = _Successors(store, byte_class)
+    place_at = np.zeros(len(trie), np.int32)
+    first, last = trie.level(1) if trie.depth > 1 else (1, 1)
+    place = place_at[first:last] = table.of_bytes.take(trie.byte[first:last])
+    for depth in range(2, trie.depth):
+        begin, end = trie.level(depth)
+        if end - begin > TINY_LEVEL or not depth % TINY_LEVELS:
+            onward = np.count_nonzero(trie.groups[first:last] & table.unsettled(place))
+            if not onward or end - begin > SMALL_LEVEL + DEAR * onward:
+                break
+        first, last = begin, end
+        place = place_at[first:last] = table.after(place_at.take(trie.parent[first:last]), trie.byte[first:last])
+    alive = np.flatnonzero(place)
+    runs = _subtrees(trie, table, first + alive, place[alive])
+    if last > len(trie) // 8:
+        # As wide as an index, or it would be widened each time that it is one.
+        place_of: Ints = place_at.take(trie.node_of_id).astype(np.intp)
+    else:
+        place_of = place_at[:0]
+        nodes = np.flatnonzero(place_at[:last])
+        runs.append((trie.first.take(nodes), trie.own.take(nodes), place_at.take(nodes)))
+    begin, count, place = (np.concatenate(column) for column in zip(*runs, strict=True))
+    used, number = table.numbered(place_of, place[count > 0])
+    class_of = number.take(place_of) if len(place_of) else np.zeros(len(trie.node_of_id), number.dtype)
+    tokens, _ = expand(begin, count)
+    class_of[trie.tokens.take(tokens)] = np.repeat(number.take(place), count)
+    return TokenClasses(class_of, table.store.table.take(used))
+
+
+def _subtrees(trie: Trie, table: _Successors, nodes: Ints, place: Ints) -> list[tuple[Ints, Ints, Ints]]:
+    """Go on below some nodes, where their behaviours are at these places.
+
+    Returns:
+        Runs of tokens in the order of the trie: where each begins, how long it is, and the place of what its tokens do.
+    """
+    runs: list[tuple[Ints, Ints, Ints]] = []
+    while True:
+        # A subtree is done with where no byte in it changes what has been read so far, as in the midst of a text that may go on.
+        onward = (trie.groups.take(nodes) & table.unsettled(place)) != 0
+        rest = np.flatnonzero(~onward & (place != 0))
+        runs.append((trie.first.take(nodes[rest]), trie.below.take(nodes[rest]), place[rest]))
+        onward = np.flatnonzero(onward)
+        if not len(onward):
+            return runs
+        nodes, place = nodes[onward], place[onward]
+        runs.append((trie.first.take(nodes), trie.own.take(nodes), place))
+        child = trie.children.take(nodes)
+        count = trie.children.take(nodes + 1) - child
+        behind = np.cumsum(count)
+        nodes = np.repeat(child - behind + count, count)
+        nodes += np.arange(len(nodes))
+        place = table.after(np.repeat(place, count), trie.byte.take(nodes))
+
+
+class _Successors:
+    """Which behaviour follows on each when a byte of each class comes, worked out when it is first asked for.
+
+    A behaviour goes by the place where its row begins, so that place plus byte class is the index of what comes after.
+
+    Args:
+        store: The behaviours.
+        byte_class: [256] class of each byte.
+    """
+
+    def __init__(self, store: Store, byte_class: NDArray[np.int64]) -> None:
+        self.store = store
+        self.width = store.width
+        self.groups = np.zeros(self.width, np.uint32)
+        np.bitwise_or.at(self.groups, byte_class, GROUP_OF_BYTE)
+        self.symbol = byte_class
+        self.of_bytes = (store.of_bytes() * self.width).astype(np.int32)[byte_class]
+        self.place = np.full(2 * len(store) * self.width, UNKNOWN, np.int32)
+        self.place[: self.width] = 0
+        # At each place, the groups of bytes of which some may lead to another behaviour; and what was learned since.
+        self._unsettled = np.full(len(self.place), ALL_GROUPS)
+        self._unsettled[0] = 0
+        self._learned: list[Ints] = []
+
+    def after(self, place: Ints, byte: NDArray[np.uint8]) -> Ints:
+        """Return the places of the behaviours at some places, each followed by a byte."""
+        index = self.symbol.take(byte)
+        index += place
+        found = self.place.take(index)
+        if found.min(initial=0) == UNKNOWN:
+            # Most are in the rows of a few behaviours.
+            missing = index[found == UNKNOWN]
+            lowest = missing.min()
+            asked = np.zeros(missing.max() + 1 - lowest, bool)
+            asked[missing - lowest] = True
+            self._learn(lowest + asked.nonzero()[0])
+            found = self.place.take(index)
+        return found
+
+    def _learn(self, missing: Ints) -> None:
+        which, symbol = np.divmod(missing, self.width)
+        numbers = self.store.then_byte(which, symbol)
+        size = len(self.store) * self.width
+        if size > len(self.place):
+            self.place = np.append(self.place, np.full(2 * size - len(self.place), UNKNOWN, np.int32))
+            self._unsettled = np.append(self._unsettled, np.full(2 * size - len(self._unsettled), ALL_GROUPS))
+        self.place[missing] = numbers * self.width
+        self._learned.append(which)
+
+    def unsettled(self, place: Ints) -> NDArray[np.uint32]:
+        """Return for each of some places the groups of bytes of which some may lead to another behaviour."""
+        if self._learned:
+            which = np.concatenate(self._learned)
+            begins = np.ones(len(which), bool)
+            np.not_equal(which[1:], which[:-1], out=begins[1:])
+            rows = which[begins]
+            reached = self.place[: len(self.store) * self.width].reshape(-1, self.width)[rows]
+            groups = np.where(reached != rows[:, None] * self.width, self.groups, np.uint32(0))
+            self._unsettled[rows * self.width] = np.bitwise_or.reduce(groups, axis=1)
+            self._learned.clear()
+        found: NDArray[np.uint32] = self._unsettled.take(place)
+        return found
+
+    def numbered(self, *places: Ints) -> tuple[Ints, Ints]:
+        """Number the behaviours at some places, and the dead one as 0.
+
+        Returns:
+            Their numbers in the store, and by place the new number of each, in a type that has room for a few more.
+        """
+        seen = np.zeros(len(self.place), bool)
+        for some in places:
+            seen[some] = True
+        seen[0] = True
+        used = np.flatnonzero(seen)
+        number = np.zeros(len(seen), np.uint8 if len(used) < 250 else np.int16 if len(used) < 2**15 - 8 else np.int32)
+        number[used] = np.arange(len(used))
+        return used // self.width, number

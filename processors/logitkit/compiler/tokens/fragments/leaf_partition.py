@@ -1,0 +1,77 @@
+"""The classes of all tokens in several leaves at once, whatever comes behind them: worked out once for each set of leaves.
+
+Schemas have few sets of leaves: any string alone, any string and dates, and so on. Two tokens that are of one class here are of
+one class in every automaton with these leaves, unless a walk tells them apart. So an automaton looks at hundreds of classes, not
+at all tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from logitkit.compiler.bytes.behaviours import Ints
+from logitkit.compiler.bytes.leaf import Leaf
+from logitkit.compiler.bytes.sorting import joint_numbers
+from logitkit.compiler.remembered import Remembered
+from logitkit.compiler.tokens.fragments.leaf_tokens import LeafTokens
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["LeafPartition", "leaf_partition"]
+
+# What is kept for one vocabulary.
+REMEMBERED_BYTES = 16 * 2**20
+
+
+class LeafPartition(NamedTuple):
+    """The classes.
+
+    Args:
+        class_of: [V] class of each token; 0 is dead in all leaves.
+        size: [C] the number of tokens in each class.
+        example: [C] one of them.
+        of_leaf: [C] for each leaf, by its `uncounted_key`: the class of these tokens in that leaf.
+    """
+
+    class_of: Ints
+    size: Ints
+    example: Ints
+    of_leaf: dict[bytes, Ints]
+
+
+_known: WeakKeyDictionary[Vocabulary, Remembered[tuple[bytes, ...], LeafPartition]] = WeakKeyDictionary()
+_lock = Lock()
+
+
+def leaf_partition(leaves: Sequence[tuple[Leaf, LeafTokens]], vocabulary: Vocabulary) -> LeafPartition:
+    """Return the classes of the tokens of a vocabulary in some leaves.
+
+    Args:
+        leaves: The leaves, and what tokens do in each.
+        vocabulary: The tokens.
+    """
+    tokens_of = {leaf.uncounted_key: tokens for leaf, tokens in leaves}
+    keys = tuple(sorted(tokens_of))
+    with _lock:
+        known = _known.setdefault(vocabulary, Remembered(REMEMBERED_BYTES))
+        found = known.get(keys)
+    if found is None:
+        class_of = np.zeros(vocabulary.size, np.int32)
+        for key in keys:
+            class_of = joint_numbers(class_of, tokens_of[key].class_of)
+        example = np.zeros(int(class_of.max(initial=0)) + 1, np.int64)
+        example[class_of] = np.arange(len(class_of))
+        of_leaf = {key: tokens_of[key].class_of[example].astype(np.int32) for key in keys}
+        # Class 0 may have no token.
+        for classes in of_leaf.values():
+            classes[0] = 0
+        size = np.bincount(class_of, minlength=len(example))
+        # In half of the memory, twice as many sets of leaves are kept.
+        found = LeafPartition(class_of.astype(np.int16 if len(size) < 2**15 else np.int32), size, example, of_leaf)
+        with _lock:
+            known.keep(keys, found, found.class_of.nbytes + len(example) * (16 + 4 * len(keys)))
+    return found

@@ -1,0 +1,234 @@
+"""What the tokens of a vocabulary do in a leaf, whatever comes behind it: worked out once, and kept.
+
+A token may end the leaf and say more: of `x", "` the first two bytes belong to a string, the other three to what comes behind
+it. What these do there only the automaton knows in which the leaf stands. So here they lead to the end and a *remainder*, by
+its number.
+
+The classes of tokens are found as those of any automaton (`token_classes`). For that, the end is a chain of states which
+counts the bytes behind it: where a token leads to the third of them, its last three bytes are the remainder.
+
+If the leaf counts characters, a target says how many as well: its states and its ends have a number for each number of
+characters that a token may have. What is found is the same for strings of up to 100 characters and of up to 10,000.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.budget import one_budget, outside_budget, spend_once
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.leaf import QUOTE, Leaf
+from logitkit.compiler.bytes.sorting import stable_order, which_of
+from logitkit.compiler.remembered import Remembered
+from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets, sums_by_run
+from logitkit.compiler.tokens.effects.text_remainders import TextRemainders
+from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, TokenClasses, classes_by_level
+from logitkit.compiler.tokens.fragments.leaf_stores import CountingStore, LeafTargets, leaf_store
+from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["LeafTokens", "leaf_tokens"]
+
+# What is kept for one vocabulary.
+REMEMBERED_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LeafTokens:
+    """What each class of tokens does in each state of a leaf, and in the state before the quote that begins it.
+
+    Tokens that do alike in the leaf, and leave as many bytes, are of one *group*; those of them that leave the same bytes are of
+    one class. A group of strings of up to 1,000 characters may end in any of 1,000 states, and has a hundred classes: so entries
+    are those of groups.
+
+    Args:
+        class_of: [V] class of each token; class 0 is dead everywhere.
+        group: [C] the group of each class.
+        table: What each group does.
+        inner: [G] uint64, a digest of all entries of a group that stay in the leaf.
+        inner_set: [G] the number of the set of these entries.
+        ended: Each class with each end that it leads to, as numbers, ascending; see `ended_by` and `find_ended`.
+        outer: uint64, a digest of the states in which it does that.
+        outer_set: The number of the set of these states.
+        which: The number of that end, as many end alike.
+        mark: Of each end, its number in the leaf.
+        characters: Of each end, the number of characters before it.
+        rest: Of each end, the number of the remainder.
+        targets: The numbers of states and ends in `table`.
+        work: Steps that it took.
+        remainders: The remainders, if the leaf is free text; None: those of the vocabulary.
+    """
+
+    class_of: Ints
+    group: NDArray[np.int64]
+    table: Behaviours
+    inner: NDArray[np.uint64]
+    inner_set: NDArray[np.int64]
+    ended: NDArray[np.int64]
+    outer: NDArray[np.uint64]
+    outer_set: NDArray[np.int64]
+    which: NDArray[np.int64]
+    mark: NDArray[np.int64]
+    characters: NDArray[np.int64]
+    rest: NDArray[np.int64]
+    targets: LeafTargets
+    work: int
+    remainders: TextRemainders | None = None
+
+    @property
+    def states(self) -> int:
+        """The number of states of the leaf; as a state, that before the quote."""
+        return self.targets.states
+
+    def ended_by(self) -> Ints:
+        """Return the class of each entry of `ended`."""
+        found: Ints = self.ended // self.targets.size
+        return found
+
+    def find_ended(self, classes: Ints, targets: Ints) -> Ints:
+        """Return the entries of `ended` that are these classes with these ends."""
+        found: Ints = np.searchsorted(self.ended, classes * np.int64(self.targets.size) + targets)
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        table = self.table
+        arrays = (self.class_of, self.inner, self.inner_set, table.start, table.source, table.target)
+        return sum(array.nbytes for array in arrays) + 40 * (len(self.group) + len(self.ended)) + self.outer_set.nbytes
+
+
+_known: WeakKeyDictionary[Vocabulary, Remembered[bytes, LeafTokens]] = WeakKeyDictionary()
+_lock = Lock()
+
+
+def leaf_tokens(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
+    """Return what the tokens of a vocabulary do in a leaf.
+
+    What is known already counts against limits as if it were worked out now.
+
+    Raises:
+        PatternTooLarge: A limit is exceeded.
+    """
+    with _lock:
+        known = _known.setdefault(vocabulary, Remembered(REMEMBERED_BYTES))
+        found = known.get(leaf.uncounted_key)
+    if found is None:
+        with outside_budget(), one_budget(limits.work):
+            found = _made(leaf, vocabulary, limits)
+        with _lock:
+            known.keep(leaf.uncounted_key, found, found.nbytes)
+    spend_once((LeafTokens, leaf.uncounted_key), found.work)
+    return found
+
+
+def _made(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
+    remainders = vocabulary.remainders
+    chain = vocabulary.trie.depth if leaf.is_text else remainders.longest + 1
+    targets = LeafTargets(leaf.states, len(leaf.marks), chain, 1 if leaf.counted is None else vocabulary.trie.depth)
+    # One class of bytes for the quote alone, if it has none yet.
+    byte_class, own = leaf.byte_class, leaf.step
+    if np.count_nonzero(byte_class == byte_class[QUOTE]) > 1:
+        own = np.append(own, own[:, byte_class[[QUOTE]]], axis=1)
+        byte_class = byte_class.copy()
+        byte_class[QUOTE] = own.shape[1] - 1
+    before = np.zeros((1, own.shape[1]), np.int32)
+    before[0, byte_class[QUOTE]] = DEAD if leaf.is_text else FIRST_STATE
+    if leaf.counted is None:
+        store = leaf_store(np.concatenate([own, before]), byte_class, targets, limits)
+    else:
+        store = CountingStore(leaf, np.concatenate([own, before]), targets, limits)
+    classes = classes_by_level(store, byte_class, vocabulary.trie)
+    # Of long strings each state does one thing with a token, which is quick to find.
+    work = store.work // 2 + len(classes.class_of) // IDS_A_STEP
+    return _by_remainder(classes, leaf, targets, vocabulary, work)
+
+
+def _by_remainder(
+    classes: TokenClasses, leaf: Leaf, targets: LeafTargets, vocabulary: Vocabulary, work: int
+) -> LeafTokens:
+    """Cut the classes of tokens so that all tokens of each leave the same bytes.
+
+    Args:
+        classes: The classes, which become groups.
+        leaf: The leaf.
+        targets: The numbers of its states and ends.
+        vocabulary: The tokens.
+        work: What was done so far.
+    """
+    table, of_vocabulary = classes.behaviours, vocabulary.remainders
+    owner = np.repeat(np.arange(len(table)), np.diff(table.start))
+    is_end = targets.is_end(table.target)
+    outside = np.flatnonzero(is_end)
+    inner, inner_set = _inside(table, ~is_end)
+    # What each group does at ends: few things, in thousands of states perhaps, so that sorting would be slow.
+    ended = table.target[outside].astype(np.int64)
+    met = np.bincount(ended) > 0
+    present, choices = np.flatnonzero(met), max(int(np.count_nonzero(met)), 1)
+    key = owner[outside] * choices + (np.cumsum(met) - 1)[ended]
+    done, which = which_of(key)
+    source = table.source[outside[stable_order(which)]]
+    start = starts(np.bincount(which, minlength=len(done)))
+    # In digests, one number that is not a target stands for all ends.
+    any_end = 1 + max(int(table.target.max(initial=0)), targets.states)
+    outer = sums_by_run(digest_of_pairs(source, np.full(len(source), any_end)), start)
+    _, outer_set = distinct_sets(outer, np.zeros_like(done), PairSets(start, source, np.zeros_like(source)))
+    group, choice = np.divmod(done, choices)
+    target = present[choice]
+    ending, unread = targets.ended(target)
+    longest = np.zeros(len(table), np.int64)
+    np.maximum.at(longest, group, unread)
+    tokens = np.flatnonzero((longest > 0).take(classes.class_of))
+    mine = classes.class_of[tokens].astype(np.int64)
+    bounds = np.searchsorted(group, np.arange(len(table) + 1))
+    remainders = None
+    if leaf.is_text:
+        item, owner = expand(bounds[mine], bounds[mine + 1] - bounds[mine])
+        remainders = TextRemainders.of(vocabulary, tokens[owner], unread[item])
+    find = of_vocabulary.of_token.find if remainders is None else remainders.find
+    remainder = find(tokens, longest[mine])
+    count = len(of_vocabulary) if remainders is None else len(remainders)
+    _, first, inverse = np.unique(mine * count + remainder, return_index=True, return_inverse=True)
+    # Those without remainders, and then the new ones, in place of all others.
+    kept = np.flatnonzero(longest == 0)
+    number = np.zeros(len(table), np.int32)
+    number[kept] = np.arange(len(kept))
+    class_of = number.take(classes.class_of)
+    class_of[tokens] = len(kept) + inverse.ravel()
+    groups = np.concatenate([kept, mine[first]])
+    example = np.concatenate([np.zeros(len(kept), np.int64), tokens[first]])
+    item, owner = expand(bounds[groups], bounds[groups + 1] - bounds[groups])
+    ends, which = which_of(ending[item] * np.int64(count) + find(example[owner], unread[item]))
+    ending, rest = np.divmod(ends, count)
+    narrow = np.int16 if len(groups) < 2**15 else np.int32
+    return LeafTokens(
+        class_of.astype(narrow),
+        groups,
+        table,
+        inner,
+        inner_set,
+        owner * np.int64(targets.size) + target[item],
+        outer[item],
+        outer_set[item],
+        which,
+        *targets.ending(ending),
+        rest,
+        targets,
+        work,
+        remainders,
+    )
+
+
+def _inside(table: Behaviours, inside: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the digest and the number of the set of those entries of each group that stay in the leaf."""
+    start = np.append(0, np.cumsum(inside))[table.start]
+    sets = PairSets(start, table.source[inside], table.target[inside])
+    digest = sums_by_run(digest_of_pairs(sets.first, sets.second), start)
+    return digest, distinct_sets(digest, np.zeros(len(digest), np.int64), sets)[1]

@@ -1,0 +1,124 @@
+"""A leaf in all its copies in one automaton: where its ends lead there, and which classes of tokens do alike in all copies.
+
+A vocabulary has hundreds of tokens that end a string and say more. Behind the copy in `{"a": <string>, "b": 1}` only few of them
+lead anywhere, as `","` and `",`; all others are of one class with the tokens that are dead in the whole leaf.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from logitkit.compiler.bytes.behaviours import Ints
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.leaf import Copies
+from logitkit.compiler.tokens.effects.counted_links import counted_ends, counted_moves
+from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets
+from logitkit.compiler.tokens.effects.rests import Rests
+from logitkit.compiler.tokens.effects.text_remainders import TextRests
+from logitkit.compiler.tokens.fragments.leaf_tokens import LeafTokens
+from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
+
+__all__ = ["ENTRIES_A_STEP", "LinkedLeaf", "linked_leaf"]
+
+# So many entries of a table take as long as one other step.
+ENTRIES_A_STEP = 3
+
+
+@dataclass(eq=False, slots=True)
+class LinkedLeaf:
+    """What is known of one leaf in all its copies.
+
+    Args:
+        copies: The copies.
+        known: What tokens do in the leaf.
+        merged: Of each class of tokens there, the class of those that do alike in all copies; 0 is dead.
+        source: The state of each entry, ascending.
+        symbol: Its class.
+        target: [copies, N] its target in each copy.
+    """
+
+    copies: Ints
+    known: LeafTokens
+    merged: Ints
+    source: Ints
+    symbol: Ints
+    target: Ints
+
+    def classes_of(self, tokens: Ints) -> Ints:
+        """Return the class of each of some tokens."""
+        return self.merged[self.known.class_of[tokens]]
+
+
+def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | TextRests, limits: Limits) -> LinkedLeaf:
+    """Say of one leaf where its ends lead in each copy, and make classes one that do alike in all.
+
+    Args:
+        number: The number of the leaf.
+        copies: The copies of all leaves.
+        known: What tokens do in the leaf.
+        rests: What remainders do behind it.
+        limits: Bounds on the work.
+
+    Raises:
+        PatternTooLarge: There is too much to do.
+    """
+    mine = np.flatnonzero(copies.leaf == number)
+    leaf, first = copies.leaves[number], copies.first[mine]
+    exits = np.array([copies.exits[copy] for copy in mine.tolist()], np.int64)
+    length, mark = known.characters, known.mark
+    limits.spend(1 + len(mine) * len(mark) // ENTRIES_A_STEP)
+    state = exits[:, mark]
+    leads = from_quote = rests.of(state.ravel(), np.tile(known.rest, len(mine))).reshape(state.shape)
+    if leaf.counted is not None:
+        any_count = np.array(leaf.counted.any_count)[mark]
+        within = (leaf.counted.least <= length) & (length <= leaf.counted.most)
+        from_quote = np.where(within | any_count, leads, DEAD)
+        leads = counted_ends(leads, length, any_count, leaf.counted, rests.outcomes)
+    # Ends that lead to the same in all copies are of one column. Most are dead in all of them.
+    live_end = np.logical_or.reduce(leads)
+    column = digest_of_pairs(leads, np.arange(len(mine))[:, None]).sum(axis=0, dtype=np.uint64)
+    by_end = PairSets(len(mine) * np.arange(len(column) + 1), leads.T.ravel(), np.zeros(leads.size, np.int8))
+    _, column_set = distinct_sets(column, np.zeros(len(column), np.int8), by_end)
+    alive = np.flatnonzero(live_end[known.which])
+    owner, end = known.ended_by()[alive], known.which[alive]
+    digest = known.inner[known.group]
+    np.add.at(digest, owner, digest_of_pairs(known.outer[alive], column[end]))
+    ends = PairSets.collected(owner, len(digest), known.outer_set[alive], column_set[end])
+    # Class 0, which is dead, comes first: the digest of no entries is 0.
+    example, merged = distinct_sets(digest, known.inner_set[known.group], ends)
+    # The entries of one class of each kind; that of the first kind, the dead one, has none.
+    group = known.group[example]
+    count = known.table.start[group + 1] - known.table.start[group]
+    count[0] = 0
+    place, symbol = expand(known.table.start[group], count)
+    # Strings of thousands of characters have millions of entries: in 32 bits, from here on.
+    source, target = known.table.source[place].astype(np.int32), known.table.target[place].astype(np.int32)
+    symbol = symbol.astype(np.int32)
+    outside = known.targets.is_end(target)
+    if outside.any():
+        ended = known.which[known.find_ended(example[symbol[outside]], target[outside])]
+        live = ~outside
+        live[outside] = live_end[ended]
+        source, symbol, target, outside, ended = (
+            source[live],
+            symbol[live],
+            target[live],
+            outside[live],
+            ended[live_end[ended]],
+        )
+    # Of numbers of 16 bits, a stable sort is linear.
+    order = np.argsort(source.astype(np.uint16) if known.states < 2**16 else source, kind="stable")
+    does = np.empty((len(mine), len(target)), np.int32)
+    if leaf.counted is None:
+        np.add(target, (first - FIRST_STATE)[:, None], out=does, casting="unsafe")
+    else:
+        inside = np.flatnonzero(~outside)
+        moves = source[inside], *known.targets.reached(target[inside].astype(np.int64))
+        does[:, inside] = counted_moves(moves, first, leaf, rests.outcomes)
+    if outside.any():
+        does[:, outside] = np.where(source[outside] == known.states, from_quote[:, ended], leads[:, ended])
+    limits.spend(does.size // ENTRIES_A_STEP)
+    return LinkedLeaf(mine, known, merged.astype(np.int32), source[order], symbol[order], does[:, order])

@@ -1,0 +1,107 @@
+"""A marker with the text before it, and after it an automaton with a stack.
+
+The tables are those of `token_concatenation`; here is what tokens do to the stack. Only a token that ends the marker and says
+more does something new: `</think>[[` pushes two frames at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Ints
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.tokens.closing.closing_cost import UNREACHABLE
+from logitkit.compiler.tokens.linking.token_concatenation import Ends, joined
+from logitkit.compiler.tokens.markers.before_marker import BeforeMarker
+from logitkit.compiler.tokens.markers.remainder_walk import Reached, reached_by
+from logitkit.compiler.tokens.tables.counted_state import MOST
+from logitkit.compiler.tokens.tables.nesting import Nesting
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.limits import Limits
+
+__all__ = ["then_pushdown"]
+
+
+def then_pushdown(
+    before: BeforeMarker, second: TokenAutomaton, limits: Limits, bytes_of: NDArray[np.int64] | None = None
+) -> TokenAutomaton:
+    """Build the automaton of what comes before a marker, the marker, and what nests.
+
+    Args:
+        before: What comes before the marker, and the marker. If the second part counts tokens, no state of it falls back.
+        second: What comes after it, over the same vocabulary.
+        limits: Bounds on the result.
+        bytes_of: [256] a token for each byte, needed if the marker is a text.
+
+    Raises:
+        PatternTooLarge: A limit is exceeded.
+    """
+    start = Reached(second.start, (), 0)
+    found = [start] if bytes_of is None else reached_by(before.remainders, second, bytes_of)
+    number = {start: 0}
+    of = np.array([-1 if reached is None else number.setdefault(reached, len(number)) for reached in found])
+    # New outcomes come behind those of the second part.
+    made = [reached for reached in number if reached.frames or reached.characters]
+    outcome = {reached: second.targets.outcome(i) for i, reached in enumerate(made, len(second.nesting.state))}
+    target = np.array([outcome.get(reached, reached.state) for reached in number])
+    # The classes of rests have no tokens: they say what is done after a token has closed a bracket.
+    rests = np.unique(second.nesting.rest[second.nesting.rest > 0]).astype(np.int64)
+    automaton, classes = joined(before, second, Ends(of, target), rests, limits)
+    rest_of = np.zeros(second.classes, np.int64)
+    rest_of[rests] = classes + np.arange(len(rests))
+    shift = before.states - FIRST_STATE
+    nesting = _nesting(second.nesting, shift, rest_of, made)
+    if second.nesting.cost is not None:
+        costs = [int(second.cost[[reached.state, *reached.frames]].sum()) for reached in number]
+        own = _costs(before, automaton, dict(zip((target + shift).tolist(), costs, strict=True)))
+        nesting = replace(nesting, cost=np.append(own, second.nesting.cost[FIRST_STATE:]).astype(np.int32))
+    return replace(automaton, nesting=nesting, dropped=second.dropped, ignored=second.ignored)
+
+
+def _costs(before: BeforeMarker, automaton: TokenAutomaton, ends: dict[int, int]) -> NDArray[np.int64]:
+    """Return the least number of tokens to the end from each state before the marker; see `closing_cost`.
+
+    Args:
+        before: What comes before the marker.
+        automaton: Both parts.
+        ends: How many tokens are needed from each target that is not before the marker.
+    """
+    row = slice(0, int(automaton.row_start[before.states]))
+    target = automaton.row_target[row].astype(np.int64)
+    cost = np.full(max(before.states, int(target.max()) + 1), UNREACHABLE)
+    for end, needed in ends.items():
+        if end < len(cost):
+            cost[end] = needed
+    filled = np.flatnonzero(np.diff(automaton.row_start[: before.states + 1]))
+    first = automaton.row_start[filled]
+    while True:
+        least = np.minimum.reduceat(cost[target] + 1, first)
+        if (least >= cost[filled]).all():
+            cost[:FIRST_STATE] = 0
+            return cost[: before.states]
+        cost[filled] = np.minimum(least, cost[filled])
+
+
+def _nesting(old: Nesting, shift: int, rest_of: Ints, made: list[Reached]) -> Nesting:
+    """Return what tokens do to the stack, with some outcomes more, and as yet without costs."""
+    nothing = np.zeros(len(made), np.int32)
+    width = max(old.pushed.shape[1], *(len(reached.frames) for reached in made), 0)
+    more = [[frame + shift for frame in reached.frames] + [0] * (width - len(reached.frames)) for reached in made]
+    known = np.where(old.pushed > 0, old.pushed + shift, 0)
+    known = np.pad(known, ((0, 0), (0, width - known.shape[1])))
+    counting = old.counting
+    if counting is not None:
+        added = np.array([reached.characters for reached in made], np.int32)
+        counting = np.append(counting, np.stack([nothing, nothing + np.int32(MOST), nothing, added]), axis=1)
+    return replace(
+        old,
+        state=np.append(old.state + shift, [reached.state + shift for reached in made]).astype(np.int32),
+        pushed=np.append(known, np.array(more, np.int32).reshape(len(made), width), axis=0).astype(np.int32),
+        rest=np.append(rest_of[old.rest], nothing).astype(np.int32),
+        height=np.append(old.height, [len(reached.frames) for reached in made]).astype(np.int32),
+        cost=None,
+        counting=counting,
+    )

@@ -1,0 +1,76 @@
+"""The ends of rules as a graph: which end, with the frame that it pops, leads to which other end before a byte is read.
+
+In `root ::= "x" root root? | "z"`, the end of an inner `root` may be the end of the one around it, however many there are. So
+these ends lead back to themselves. Then a token pops in several ways at once: each pops one frame more, and has one outcome for
+each frame.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Ints
+from logitkit.compiler.tokens.effects.suffix_store import Index
+from logitkit.errors import PatternTooLarge
+
+__all__ = ["CYCLIC", "levels_of", "ways_of", "widths_of"]
+
+# The level of an end that leads back to itself, or to one that does.
+CYCLIC = 2**30
+
+# In how many ways a token may pop frames in one state.
+MOST_WAYS = 32
+
+
+def ways_of(pairs: list[tuple[int, int]]) -> list[tuple[tuple[int, int], ...]]:
+    """Return ways to pop that together do what pairs of frames and outcomes say, each with one outcome of a frame at most."""
+    by_frame: dict[int, list[int]] = {}
+    for frame, does in sorted({*pairs}):
+        by_frame.setdefault(frame, []).append(does)
+    most = max(map(len, by_frame.values()))
+    return [tuple([(f, does[i]) for f, does in by_frame.items() if i < len(does)]) for i in range(most)]
+
+
+def widths_of(outer: dict[int, list[int]], inner: list[tuple[int, int, int]]) -> dict[int, int]:
+    """Return how many ways to pop the ends of cycles have, at least one each.
+
+    Args:
+        outer: For each end, the frames behind which a cycle is left, once for each outcome.
+        inner: Ends, the frames that they pop, and the ends that they then lead to.
+
+    Raises:
+        PatternTooLarge: The number grows with the stack.
+    """
+    width = dict.fromkeys(outer, 0)
+    while True:
+        frames = {e: Counter(left) for e, left in outer.items()}
+        for source, frame, target in inner:
+            frames[source][frame] += width[target]
+        found = {e: max(counted.values(), default=0) for e, counted in frames.items()}
+        if found == width:
+            return width
+        width = found
+        if max(width.values()) > MOST_WAYS:
+            raise PatternTooLarge(
+                "the grammar is ambiguous where rules end, so that a byte may end any number of them and be read after each; "
+                "write its rules so that fewer can go on"
+            )
+
+
+def levels_of(source: Ints, target: Ints, count: int) -> NDArray[np.int64]:
+    """Return for each node of a graph the length of the longest way from it, `CYCLIC` if there is none."""
+    level = np.full(count, CYCLIC)
+    blocked = np.bincount(source, minlength=count)
+    into = Index(target, count, source)
+    now, depth = np.flatnonzero(blocked == 0), 0
+    while len(now):
+        level[now] = depth
+        depth += 1
+        _, (before,) = into.under(now)
+        blocked -= np.bincount(before, minlength=count)
+        now = np.unique(before)
+        now = now[blocked[now] == 0]
+    return level

@@ -1,0 +1,257 @@
+"""The automaton over tokens: where each token leads, what it does to a stack, and where a text may begin and end."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
+from logitkit.compiler.bytes.byte_dfa import FINISHED
+from logitkit.compiler.tokens.tables.nesting import FLAT, Nesting
+from logitkit.compiler.tokens.tables.place import Place
+from logitkit.compiler.tokens.tables.short_fallbacks import Rows, shortened
+from logitkit.compiler.tokens.tables.stack_effects import StackEffects
+from logitkit.vocabulary.ranges import expand
+
+__all__ = ["TokenAutomaton", "commonest_end", "complete_with"]
+
+# So many classes, and entries of the rows, tell most automata apart.
+HASHED = 2**12
+
+
+NO_ENDS: Mapping[int, NDArray[np.bool_]] = MappingProxyType({})
+
+
+def complete_with(
+    accepting: NDArray[np.bool_], ends: Mapping[int, NDArray[np.bool_]], eos_ids: Sequence[int]
+) -> NDArray[np.bool_]:
+    """Return [S] in which states some EOS id is legal.
+
+    Args:
+        accepting: [S] where those are that are not in `ends`.
+        ends: Where others are.
+        eos_ids: All of them.
+    """
+    others = [accepting] if len(ends) < len(eos_ids) else []
+    complete: NDArray[np.bool_] = np.logical_or.reduce([*others, *ends.values()])
+    return complete
+
+
+def commonest_end(ends: Mapping[int, NDArray[np.bool_]]) -> tuple[NDArray[np.bool_], dict[int, NDArray[np.bool_]]]:
+    """Return the states in which most EOS ids are legal, and for the other EOS ids where these are."""
+    accepting = max(ends.values(), key=np.count_nonzero)
+    return accepting, {end: legal for end, legal in ends.items() if not np.array_equal(legal, accepting)}
+
+
+@dataclass(frozen=True, eq=False)
+class TokenAutomaton(StackEffects):
+    """The texts of a language, in tokens.
+
+    Args:
+        accepting: [S] bool, whether EOS is legal.
+        start: The start state.
+        eos_ids: Ids that end a sequence.
+        pad_id: Id that a finished row may emit besides, or None.
+        work: Steps that compiling it took.
+        dropped: What is said about parts of the language that were left out when it was compiled.
+        ignored: What is said about annotations.
+        layers: What tokens do besides, if the language is not deterministic: automata with the same classes, states and frames.
+    """
+
+    accepting: NDArray[np.bool_]
+    start: int
+    eos_ids: tuple[int, ...]
+    pad_id: int | None = None
+    work: int = field(default=0, kw_only=True)
+    dropped: tuple[str, ...] = field(default=(), kw_only=True)
+    ignored: tuple[str, ...] = field(default=(), kw_only=True)
+    layers: tuple[TokenAutomaton, ...] = field(default=(), kw_only=True)
+
+    @classmethod
+    def of(
+        cls,
+        class_of: Ints,
+        behaviours: Behaviours,
+        accepting: NDArray[np.bool_],
+        start: int,
+        eos_ids: Iterable[int],
+        pad_id: int | None,
+        fallback: NDArray[np.int64] | None = None,
+        ends: Mapping[int, NDArray[np.bool_]] = NO_ENDS,
+        nesting: Nesting = FLAT,
+        end_class: int | None = None,
+    ) -> TokenAutomaton:
+        """Turn a table by class into one by state, and give the EOS ids a class of their own.
+
+        Args:
+            class_of: [V] class of each token.
+            behaviours: What each class does.
+            accepting: [S] where EOS ids are legal that are not among `ends`.
+            start: The start state.
+            eos_ids: Ids that end a sequence.
+            pad_id: Id that a finished row may emit besides.
+            fallback: [S] the state that each state falls back to, where the behaviours list only what differs from that.
+            ends: For some EOS ids [S] where they are legal; what their classes do otherwise does not count.
+            nesting: What outcomes do, which are the targets that are no states.
+            end_class: The class of EOS ids that are not among `ends`, if they do more than finish: they may pop frames first.
+        """
+        states = len(accepting)
+        eos_ids = sorted(eos_ids)
+        # An end that is legal nowhere keeps its class, which is dead.
+        own = {end: found for end, found in ends.items() if found.any()}
+        finish = [_finishing(found, behaviours) for found in (*own.values(), accepting)]
+        behaviours = Behaviours.joined([behaviours, *(finish if end_class is None else finish[:-1])])
+        classes = len(behaviours)
+        if end_class is None:
+            end_class = classes - 1
+        narrow = np.uint8 if classes <= 2**8 else np.int16 if classes < 2**15 else np.int32
+        class_of = class_of.astype(narrow)
+        class_of[list(own)] = np.arange(classes - len(own), classes) - (end_class == classes - 1)
+        class_of[[end for end in eos_ids if end not in ends]] = end_class
+        owner = np.repeat(np.arange(classes, dtype=narrow), behaviours.start[1:] - behaviours.start[:-1])
+        # A stable sort of 16-bit numbers is a radix sort: linear.
+        order = np.argsort(behaviours.source.astype(np.uint16 if states < 2**16 else np.int32), kind="stable")
+        # Outcomes are targets that are none of its states.
+        highest = max(states, int(behaviours.target.max(initial=0)))
+        target: Ints = behaviours.target.astype(np.int16 if highest < 2**15 else np.int32)
+        row_start = starts(np.bincount(behaviours.source, minlength=states))
+        row_class, row_target = owner.take(order), target.take(order)
+        if fallback is not None:
+            row_start, row_class, row_target, fallback = shortened(
+                Rows(row_start, row_class, row_target, fallback), classes
+            )
+        return cls(
+            class_of=class_of,
+            default=behaviours.default.astype(np.int32),
+            row_start=row_start,
+            row_class=row_class,
+            row_target=row_target,
+            accepting=complete_with(accepting, own, eos_ids),
+            start=start,
+            eos_ids=tuple(eos_ids),
+            pad_id=pad_id,
+            fallback=fallback,
+            nesting=nesting,
+        )
+
+    @property
+    def ends(self) -> dict[int, NDArray[np.bool_]]:
+        """For each EOS id [S] in which states it is legal."""
+        found = {}
+        for end in self.eos_ids:
+            if self.fallback is None:
+                legal = np.zeros(self.states, bool)
+                place = np.flatnonzero((self.row_class == self.class_of[end]) & (self.row_target == FINISHED))
+                legal[np.searchsorted(self.row_start, place, side="right") - 1] = True
+            else:
+                # Where states fall back, an EOS id is legal in all accepting states or in none.
+                first = np.flatnonzero(self.accepting)[:1].tolist()
+                legal = self.accepting & (self.next(first[0], end) == FINISHED) if first else self.accepting
+            found[end] = legal
+        return found
+
+    def legal_in_layers(self, places: Iterable[Iterable[Place | int]]) -> NDArray[np.bool_]:
+        """Return [C] bool, which classes are legal in one of some places of each layer, its own first."""
+        found = np.zeros(self.classes, bool)
+        for layer, of_layer in zip((self, *self.layers), places, strict=True):
+            for place in of_layer:
+                # Layers have the same classes of tokens; those after them, of rests, are their own.
+                legal = layer.legal(place)[: len(found)]
+                found[: len(legal)] |= legal
+        return found
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers that equal automata share and others seldom do, as hashes of some classes and rows are among them."""
+        # Of all classes some that are far apart: all of them would take as long as the first mask.
+        some = self.class_of[:: 1 + len(self.class_of) // HASHED]
+        nesting, hashed = self.nesting, (some, self.row_class[:HASHED], self.row_target[:HASHED])
+        of_table = self.start, self.states, self.classes, len(self.row_class), len(self.class_of)
+        hashes = (hash(table.tobytes()) for table in hashed)
+        return (*of_table, nesting.frames, nesting.max_depth, len(nesting.state), *hashes)
+
+    def equals(self, other: TokenAutomaton) -> bool:
+        """Whether both are the same automaton. Most that are not differ in their sizes, and no other tables are compared."""
+        if self is other or self.sizes != other.sizes:
+            return self is other
+        mine, theirs = ((a.class_of, *a._arrays) for a in (self, other))  # noqa: SLF001
+        return (
+            self._numbers == other._numbers
+            and (len(mine), len(self.layers)) == (len(theirs), len(other.layers))
+            and all(map(np.array_equal, mine, theirs))
+            and all(layer.equals(other_layer) for layer, other_layer in zip(self.layers, other.layers, strict=True))
+        )
+
+    @property
+    def _numbers(self) -> tuple[Any, ...]:
+        """What tells automata apart besides their arrays and layers."""
+        nesting, numbers = self.nesting, (self.start, self.eos_ids, self.pad_id)
+        depths = nesting.frames, nesting.strings, nesting.max_depth, nesting.pops
+        blocks = (nesting.blocks, nesting.open_blocks) if nesting.blocks else ()
+        return (numbers, (*depths, *blocks)) if self.has_stacks else numbers
+
+    @property
+    def _arrays(self) -> Iterator[NDArray[Any]]:
+        """All arrays but `class_of`."""
+        yield from (self.default, self.row_start, self.row_class, self.row_target, self.accepting)
+        if self.fallback is not None:
+            yield self.fallback
+        yield from self.nesting.tables
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table, `class_of` not counted."""
+        return sum(table.nbytes for table in self._arrays)
+
+    @cached_property
+    def content_key(self) -> str:
+        """SHA-256 of the automaton, as 64 hexadecimal digits: by this a saved state names it."""
+        digest = hashlib.sha256(repr(self._numbers).encode())
+        for layer in self.layers:
+            digest.update(layer.content_key.encode())
+        for table in (self.class_of, *self._arrays):
+            digest.update(f"{table.dtype.name}{table.shape}".encode())
+            digest.update(memoryview(np.ascontiguousarray(table)))  # type: ignore[arg-type]
+        return digest.hexdigest()
+
+    def without_fallback(self) -> TokenAutomaton:
+        """Return the same automaton, in which each state lists all that it does."""
+        if self.fallback is None:
+            return self
+        found, states = self, np.arange(self.states)
+        below = states
+        # What is listed first on the way down counts.
+        while True:
+            goes_on = self.fallback[below] != below
+            states, below = states[goes_on], self.fallback[below[goes_on]]
+            if not len(states):
+                return replace(found, fallback=None)
+            found = found._with_rows(states, below, self)
+
+    def _with_rows(self, states: Ints, below: Ints, rows: TokenAutomaton) -> TokenAutomaton:
+        """Add to the rows of some states what those of other ones list in another automaton, but for what they list already."""
+        place, owner = expand(rows.row_start[below], rows.row_start[below + 1] - rows.row_start[below])
+        classes = np.int64(self.classes)
+        own = np.repeat(np.arange(self.states), np.diff(self.row_start)) * classes + self.row_class
+        taken = states[owner] * classes + rows.row_class[place]
+        left = ~np.isin(taken, own)
+        keys = np.concatenate([own, taken[left]])
+        order = np.argsort(keys)
+        source, symbol = np.divmod(keys[order], classes)
+        target = np.concatenate([self.row_target, rows.row_target[place[left]]])[order]
+        start = np.searchsorted(source, np.arange(self.states + 1))
+        return replace(self, row_start=start, row_class=symbol.astype(self.row_class.dtype), row_target=target)
+
+
+def _finishing(legal: NDArray[np.bool_], behaviours: Behaviours) -> Behaviours:
+    """Return what an EOS id does that is legal in some states, in the types of other behaviours."""
+    source = np.flatnonzero(legal).astype(behaviours.source.dtype)
+    target = np.full(len(source), FINISHED, behaviours.target.dtype)
+    return Behaviours(np.zeros(1, behaviours.default.dtype), np.array([0, len(source)]), source, target)

@@ -1,0 +1,199 @@
+"""Where each token leads from each state: a small table, whatever the size of the vocabulary."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from itertools import count
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Ints
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.tokens.tables.short_fallbacks import chain_lengths
+from logitkit.vocabulary.ranges import expand
+
+__all__ = ["STAY", "TokenTable"]
+
+# As a class's default target: the state stays what it is.
+STAY = -1
+
+# From this listing of tokens on, an index by class is used.
+WORTH_AN_INDEX = 32
+
+# The tokens of up to this many classes are found one class after another.
+FEW_CLASSES = 4
+
+# Up to this share of tokens that are alive somewhere, these are looked through instead of all.
+FEW_ALIVE = 1 / 8
+
+
+@dataclass(frozen=True, eq=False)
+class TokenTable:
+    """Where each token leads from each state.
+
+    State 0 (`DEAD`) is left by no token, and state 1 (`FINISHED`) is entered by EOS and never left; neither has a row. All other
+    states are live: from each, some tokens lead to an accepting state.
+
+    Args:
+        class_of: [V] class of each token; tokens of one class act alike.
+        default: [C] int32, target under each class from the states whose row does not list it: a state, `DEAD` or `STAY`.
+        row_start: [S + 1] int64, where the row of each state begins.
+        row_class: The classes that a row lists, ascending.
+        row_target: Their targets, as integers that hold all states. Numbers from `S` on are outcomes of the automaton.
+        fallback: [S] the state that each state falls back to, the start state to itself: a class that a row does not list
+            does what it does there. None: it does its default at once.
+    """
+
+    class_of: NDArray[np.integer]
+    default: NDArray[np.int32]
+    row_start: NDArray[np.int64]
+    row_class: NDArray[np.integer]
+    row_target: NDArray[np.signedinteger]
+    fallback: NDArray[np.int64] | None = field(default=None, kw_only=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what is derived on demand: views of memory cannot be copied.
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @property
+    def states(self) -> int:
+        """Number of states, dead and finished included."""
+        return len(self.row_start) - 1
+
+    @property
+    def classes(self) -> int:
+        """Number of token classes."""
+        return len(self.default)
+
+    @cached_property
+    def _scalars(self) -> tuple[memoryview, memoryview, memoryview, memoryview, memoryview, memoryview | None]:
+        # Reading one element of a memoryview gives a Python int several times faster than numpy gives a scalar.
+        tables = (self.class_of, self.default, self.row_start, self.row_class, self.row_target, self.fallback)
+        return tuple(None if t is None else memoryview(np.ascontiguousarray(t)) for t in tables)  # type: ignore[return-value,arg-type]
+
+    def next(self, state: int, token: int) -> int:
+        """Return the state after one token; -1 stands for no token, and an id out of range is dead."""
+        if state < FIRST_STATE or token == -1:
+            return state
+        class_of = self._scalars[0]
+        if not 0 <= token < len(class_of):
+            return DEAD
+        return self.target(state, class_of[token])
+
+    def target(self, state: int, symbol: int) -> int:
+        """Return where a class leads from a live state."""
+        # In a batch of many automata each table that is looked at has to come from far away: most are not.
+        scalars = self._scalars
+        row_start, row_class, fallback = scalars[2], scalars[3], scalars[5]
+        at = state
+        while True:
+            end = row_start[at + 1]
+            place = bisect_left(row_class, symbol, row_start[at], end)
+            if place < end and row_class[place] == symbol:
+                found: int = scalars[4][place]
+                break
+            below = at if fallback is None else fallback[at]
+            if below == at:
+                found = scalars[1][symbol]
+                break
+            at = below
+        return state if found == STAY else found
+
+    def chain(self, state: int) -> list[int]:
+        """Return a state and all that it falls back to, one after another."""
+        states = [state]
+        if self.fallback is not None:
+            while (below := int(self.fallback[states[-1]])) != states[-1]:
+                states.append(below)
+        return states
+
+    @cached_property
+    def longest_chain(self) -> int:
+        """Most states that one falls back through, itself included."""
+        return 1 if self.fallback is None else 1 + int(chain_lengths(self.fallback).max())
+
+    def legal_classes(self, state: int) -> NDArray[np.bool_]:
+        """Return which classes a live state allows: [C] bool."""
+        legal: NDArray[np.bool_] = self.default != DEAD
+        for at in reversed(self.chain(state)):
+            row = slice(int(self.row_start[at]), int(self.row_start[at + 1]))
+            legal[self.row_class[row]] = self.row_target[row] != DEAD
+        return legal
+
+    @cached_property
+    def _alive(self) -> tuple[NDArray[np.int64], Ints] | None:
+        """The tokens of other classes than 0, and their classes, if they are few: class 0 is dead, but for rare automata."""
+        other = self.class_of != 0
+        if np.count_nonzero(other) > FEW_ALIVE * len(other):
+            return None
+        ids = np.flatnonzero(other)
+        return ids, self.class_of.take(ids)
+
+    @cached_property
+    def by_class(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """All token ids ordered by class, and where each class begins."""
+        order = np.argsort(self.class_of, kind="stable").astype(np.int32)
+        return order, np.searchsorted(self.class_of.take(order), np.arange(self.classes + 1))
+
+    @cached_property
+    def masks(self) -> WeakValueDictionary[bytes, Any]:
+        """The masks of states that are in use, by the classes that they allow: `RowMask` shares them."""
+        return WeakValueDictionary()
+
+    @cached_property
+    def _listings(self) -> Iterator[int]:
+        return count(1)
+
+    def short_list(self, chosen: NDArray[np.bool_], longest: float) -> tuple[bool, Ints] | None:
+        """Return the token ids of the chosen classes, or of the others, whichever are few.
+
+        Args:
+            chosen: [C] Which classes are chosen.
+            longest: How many ids are few.
+
+        Returns:
+            Whether the ids are those that were chosen, and the ids in any order; None if neither are few.
+        """
+        if self._alive is not None and not chosen[0]:
+            ids, classes = self._alive
+            ids = ids[chosen.take(classes)]
+            return (True, ids) if len(ids) <= longest else None
+        # The index by class costs as much as a few passes over all ids, so it is made for an automaton that is in use.
+        if next(self._listings) < WORTH_AN_INDEX:
+            legal = self.per_token(chosen)
+            count = int(np.count_nonzero(legal))
+            if count <= longest:
+                return True, np.flatnonzero(legal)
+            return (False, np.flatnonzero(~legal)) if len(legal) - count <= longest else None
+        order, begin = self.by_class
+        sizes = begin[1:] - begin[:-1]
+        count = int(sizes[chosen].sum())
+        if min(count, len(order) - count) > longest:
+            return None
+        are_chosen = count <= longest
+        which = np.flatnonzero(chosen if are_chosen else ~chosen)
+        place, _ = expand(begin[which], sizes[which])
+        return are_chosen, order[place].astype(np.int64)
+
+    def per_token(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the value of each token's class: [C] to [V]."""
+        if values.dtype == bool and np.count_nonzero(values) <= FEW_CLASSES:
+            # Comparing all tokens with one class takes a tenth of the time of a look-up.
+            legal = np.zeros(len(self.class_of), bool)
+            for symbol in np.flatnonzero(values).tolist():
+                legal |= self.class_of == symbol
+            return legal
+        if values.itemsize == self.class_of.itemsize == 1:
+            table = values.tobytes().ljust(256, b"\0")
+            return np.frombuffer(self.class_of.tobytes().translate(table), values.dtype)
+        # torch gathers from a small table several times faster than numpy does.
+        classes = torch.from_numpy(self.class_of.astype(np.int32))
+        chosen: NDArray[Any] = torch.from_numpy(values).index_select(0, classes).numpy()
+        return chosen

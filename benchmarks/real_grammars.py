@@ -33,7 +33,7 @@ from benchmarks.report_json_schema import table
 from benchmarks.report_jsonschemabench import reason_of
 from logitkit.budget import one_budget
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
-from logitkit.compiler.collection import uncollected
+from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.grammars.rules import Rules
 from logitkit.errors import ConfigurationError, GrammarError, PatternSyntaxError, PatternTooLarge
@@ -81,7 +81,7 @@ def outcome(grammar: Published) -> Outcome:
     rules: RuleSet | None = None
     begin = time.process_time()
     try:
-        with one_budget(LIMITS.work), uncollected():
+        with one_budget(LIMITS.work), gc_paused():
             rules = (
                 read_lark(grammar.text, grammar.start, limits=LIMITS)
                 if grammar.suffix == ".lark"

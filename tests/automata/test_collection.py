@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import logitkit as lk
-from logitkit.compiler import uncollected
+from logitkit.compiler import gc_paused
 from logitkit.errors import UnsupportedSchema
 
 VOCABULARY = lk.Vocabulary([*[bytes([b]) for b in range(256)], None], eos_ids=[256])
@@ -32,9 +32,9 @@ class Interrupting(dict[str, Any]):
 
 
 def test_after_a_success() -> None:
-    with uncollected():
+    with gc_paused():
         assert not gc.isenabled()
-        with uncollected():
+        with gc_paused():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
@@ -69,7 +69,7 @@ def test_with_overlapping_compilations_in_threads() -> None:
     seen: list[bool] = []
 
     def begins_first() -> None:
-        with uncollected():
+        with gc_paused():
             first.set()
             assert second.wait(60)
         seen.append(gc.isenabled())
@@ -77,7 +77,7 @@ def test_with_overlapping_compilations_in_threads() -> None:
 
     def ends_last() -> None:
         assert first.wait(60)
-        with uncollected():
+        with gc_paused():
             second.set()
             assert left.wait(60)
             seen.append(gc.isenabled())

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler.bytes.texts_beside import BracketsOverlap
+from logitkit.compiler.bytes.literal_overrides import BracketsOverlap
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.networks.dfa import network_dfa
 from logitkit.compiler.networks.joint import Joint

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import logitkit as lk
+from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.networks import leaf_copies
-from logitkit.compiler.remembered import Remembered
 from logitkit.errors import ConfigurationError
 from logitkit.languages import Language, dispatch, either, sequence, text_leaves, xml_arguments
 from tests.examples import examples
@@ -229,7 +229,7 @@ def test_strings_are_counted_beside_any_text_in_place() -> None:
 def test_a_leaf_that_is_forgotten_at_once_is_still_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread may clear what is remembered."""
 
-    class Forgetful(Remembered[Any, Any]):
+    class Forgetful(BoundedCache[Any, Any]):
         def keep(self, key: Any, value: Any, nbytes: int) -> Any:
             return value
 

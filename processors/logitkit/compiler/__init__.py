@@ -9,7 +9,7 @@ language         from a pattern to an automaton over bytes
 networks/        the same for definitions that call each other, such as a recursive JSON Schema
 grammars/        the same for the rules of a context-free grammar
 text_language    sets of texts with their operations, for JSON Schema; listed_texts where these are few
-remembered       a cache that is bounded in bytes
+bounded_cache    a cache that is bounded in bytes
 collection       pauses cyclic garbage collection while automata are built
 """
 
@@ -32,7 +32,7 @@ from logitkit.compiler.characters.components import components as components
 from logitkit.compiler.characters.counted import is_counted as is_counted
 from logitkit.compiler.characters.minimise import minimise as minimise
 from logitkit.compiler.characters.subset import SymbolDfa as SymbolDfa
-from logitkit.compiler.collection import uncollected as uncollected
+from logitkit.compiler.collection import gc_paused as gc_paused
 from logitkit.compiler.language import byte_dfa_of as byte_dfa_of
 from logitkit.compiler.language import pattern_dfa as pattern_dfa
 from logitkit.compiler.networks.dfa import network_dfa as network_dfa
@@ -66,6 +66,7 @@ __all__ = [
     "byte_dfa_of",
     "components",
     "folded_occurrences",
+    "gc_paused",
     "intersect",
     "intersect_bytes",
     "is_counted",
@@ -77,7 +78,6 @@ __all__ = [
     "texts_of",
     "token_automaton",
     "trimmed",
-    "uncollected",
     "until_marker",
     "until_token",
     "word_list_dfa",

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["uncollected"]
+__all__ = ["gc_paused"]
 
 _lock = threading.Lock()
 _blocks = 0
@@ -15,7 +15,7 @@ _paused = False
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Collect no cycles in this block; what nothing refers to is freed as always."""
     global _blocks, _paused  # noqa: PLW0603
     with _lock:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
-from logitkit.compiler.bytes.called_characters import called_characters
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.utf8_subroutines import utf8_subroutines
 from logitkit.compiler.bytes.word_list import texts_of, word_list_dfa
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.alternating import determinise_guarded
@@ -70,7 +70,7 @@ def called_dfa_of(tree: Node, limits: Limits, pattern: str = "") -> NestedDfa | 
     few = replace(limits, states=max(1, limits.states // FEWER_STATES))
     try:
         dfa, alphabet = symbol_dfa_of(tree, few, pattern)
-        return None if dfa is None else called_characters(dfa, alphabet, few)
+        return None if dfa is None else utf8_subroutines(dfa, alphabet, few)
     except PatternTooLarge:
         few.check_work(0)
         return None

@@ -13,7 +13,7 @@ from logitkit.budget import one_budget
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
-from logitkit.compiler.collection import uncollected
+from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.grammars.rule_trees import check_trees
 from logitkit.compiler.grammars.rules import Rules
@@ -251,7 +251,7 @@ class Grammar(Constraint):
     def _one_budget(self) -> Iterator[None]:
         """Count all work on a grammar together, and report an excess as one of the grammar."""
         try:
-            with one_budget(self.limits.work), uncollected():
+            with one_budget(self.limits.work), gc_paused():
                 yield
         except PatternTooLarge as error:
             raise PatternTooLarge(str(error).replace("pattern", "grammar")) from None

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from logitkit.budget import one_budget, spent
+from logitkit.compiler.bytes.literal_overrides import CountsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.texts_beside import CountsOverlap
-from logitkit.compiler.collection import uncollected
+from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.networks.dfa import network_dfa
 from logitkit.compiler.tokens.closing.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
@@ -108,7 +108,7 @@ class JsonSchema(Constraint):
     def __post_init__(self) -> None:
         check_limits(self.limits)
         super().__post_init__()
-        with uncollected():
+        with gc_paused():
             object.__setattr__(self, "schema", load(self.schema))
             object.__setattr__(self, "content", key_of(self.schema))
         with self._one_budget():
@@ -226,7 +226,7 @@ class JsonSchema(Constraint):
     def _one_budget(self) -> Iterator[None]:
         """Count the work on all automata of a schema together, and report an excess as a problem of the schema."""
         try:
-            with one_budget(self.limits.work), uncollected():
+            with one_budget(self.limits.work), gc_paused():
                 yield
         except PatternTooLarge as error:
             raise UnsupportedSchema(str(error).replace("pattern", "schema"), "#") from None

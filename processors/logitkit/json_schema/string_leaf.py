@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import outside_budget
+from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.bytes.leaf import QUOTE, Leaf, counting
 from logitkit.compiler.bytes.nested_step import NestedStep
-from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.string_text import SHORT
 
@@ -48,7 +48,7 @@ STATES = 6
 STEPS_ANY, STEPS_A_MOVE, CELLS_A_STEP = 500, 10, 8
 
 # The automata that are kept for all vocabularies.
-_known: Remembered[Hashable, Leaf] = Remembered(32 * 2**20)
+_known: BoundedCache[Hashable, Leaf] = BoundedCache(32 * 2**20)
 _lock = Lock()
 
 

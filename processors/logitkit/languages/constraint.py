@@ -9,11 +9,11 @@ from typing import Any
 
 from logitkit.budget import one_budget, spent
 from logitkit.compiler.bytes.letters import WHOLE
+from logitkit.compiler.bytes.literal_overrides import BracketsOverlap, CallsOverlap, CountsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
-from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CallsOverlap, CountsOverlap
 from logitkit.compiler.characters.components import reached
-from logitkit.compiler.collection import uncollected
+from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.networks.dfa import network_dfa
 from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_dead_ends
@@ -245,7 +245,7 @@ class LanguageConstraint(Constraint):
 
     @contextmanager
     def _one_budget(self) -> Iterator[None]:
-        with one_budget(self.limits.work), uncollected():
+        with one_budget(self.limits.work), gc_paused():
             yield
 
 

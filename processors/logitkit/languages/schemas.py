@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any, ClassVar, get_args
 
 from logitkit.budget import one_budget, outside_budget, spend, spent
-from logitkit.compiler.remembered import Remembered
+from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.compile import Compiled, schema_network
 from logitkit.json_schema.document import key_of, load
@@ -24,7 +24,7 @@ __all__ = ["JsonValue", "json_schema"]
 REMEMBERED_BYTES = 64 * 2**20
 BYTES_A_STEP = 8
 
-_known: Remembered[Hashable, tuple[Compiled, int]] = Remembered(REMEMBERED_BYTES)
+_known: BoundedCache[Hashable, tuple[Compiled, int]] = BoundedCache(REMEMBERED_BYTES)
 _lock = Lock()
 
 

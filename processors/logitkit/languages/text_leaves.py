@@ -31,9 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import outside_budget
+from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.bytes.leaf import Leaf, counting
-from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.search import ANY_LENGTH
 from logitkit.json_schema.string_set import StringSet
@@ -50,7 +50,7 @@ INSIDE, MOST = 3, 2**30
 STEPS_ANY, STEPS_A_STATE = 500, 10
 
 # The sets that are kept for all vocabularies.
-_known: Remembered[Hashable, _Uncounted | None] = Remembered(8 * 2**20)
+_known: BoundedCache[Hashable, _Uncounted | None] = BoundedCache(8 * 2**20)
 _lock = Lock()
 
 

@@ -4,7 +4,7 @@ rules                        what comes in: trees that call each other
 rule_trees, rule_automata    what trees may hold, and the minimal automaton of each rule over characters and calls
 call_inlining, nfa           left recursion as loops, and which calls stay calls
 stack_machine, lookahead     one nondeterministic automaton over bytes with a stack, and which symbols may come next
-set_nodes, plans             made deterministic by sets: the nodes, and what symbols do in one
+lr_states, plans             made deterministic by sets: the nodes, and what symbols do in one
 shared_frames, simulation    the frames that all configurations share, and configurations that others make needless
 contradictions               without what conditions on the next character leave no text after
 dfa                          all of it

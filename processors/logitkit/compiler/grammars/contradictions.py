@@ -3,7 +3,7 @@
 By hand: `s ::= "a" t "e" | "b"`, where nothing but an `f` may follow a `t`, which is `"d"`. In the node after `ad`, the `e` is
 illegal, so nothing goes on. The `d` is removed after `a`, and then the `a` at the start: the language is `b`.
 
-A node is looked at with what may be innermost on the stack (contexts of `SetNodes`). It is *safe* there if, whatever may lie
+A node is looked at with what may be innermost on the stack (contexts of `LrStates`). It is *safe* there if, whatever may lie
 below, one of its exits leads to where it is safe again; it is *dead* if, whatever lies below, none does. Symbols that lead to a
 dead node are removed. If something is neither safe nor dead, a rule would have to know the whole stack: that is refused.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
 from logitkit.compiler.bytes.pushdown_views import FINISH, Rows, Views, bits
-from logitkit.compiler.grammars.set_nodes import BOTTOM, SetNodes
+from logitkit.compiler.grammars.lr_states import BOTTOM, LrStates
 from logitkit.errors import GrammarError, PatternTooLarge
 from logitkit.limits import Limits
 
@@ -23,7 +23,7 @@ __all__ = ["without_contradictions"]
 FRAMES_A_STEP, VIEW_STEPS = 2, 3
 
 
-def without_contradictions(nodes: SetNodes, limits: Limits) -> tuple[Rows, Views]:
+def without_contradictions(nodes: LrStates, limits: Limits) -> tuple[Rows, Views]:
     """Remove what no text goes on after.
 
     Raises:
@@ -73,7 +73,7 @@ class _Places:
         limits: Bound on the work.
     """
 
-    def __init__(self, nodes: SetNodes, views: Views, limits: Limits) -> None:
+    def __init__(self, nodes: LrStates, views: Views, limits: Limits) -> None:
         self.nodes, self.views, self.limits = nodes, views, limits
         self.met = [0] * len(views.views)
         # The contexts of each frame, and what may lie below any of them, as masks.

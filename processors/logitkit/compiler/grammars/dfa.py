@@ -13,9 +13,9 @@ from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.bytes.pushdown_views import Views, bits
 from logitkit.compiler.grammars.call_inlining import inlined
 from logitkit.compiler.grammars.contradictions import without_contradictions
+from logitkit.compiler.grammars.lr_states import LrStates
 from logitkit.compiler.grammars.rule_automata import rule_automata
 from logitkit.compiler.grammars.rules import Rules
-from logitkit.compiler.grammars.set_nodes import SetNodes
 from logitkit.compiler.grammars.stack_machine import StackMachine, stack_machine
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
@@ -86,12 +86,12 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
         )
 
 
-def _nodes(machine: StackMachine, limits: Limits, splits: bool) -> SetNodes:
+def _nodes(machine: StackMachine, limits: Limits, splits: bool) -> LrStates:
     """Return the nodes of a machine, which are split only if they must be."""
     if not splits:
-        return SetNodes(machine, limits)
+        return LrStates(machine, limits)
     try:
         # It takes a part of the work that is left, or nothing would be left for what is tried next.
-        return SetNodes(machine, replace(limits, work=spent() + (limits.work - spent()) // FIRST_TRY))
+        return LrStates(machine, replace(limits, work=spent() + (limits.work - spent()) // FIRST_TRY))
     except PatternTooLarge:
-        return SetNodes(machine, limits, split=True)
+        return LrStates(machine, limits, split=True)

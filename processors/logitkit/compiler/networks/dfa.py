@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.called_characters import called_characters
 from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.utf8_subroutines import utf8_subroutines
 from logitkit.compiler.language import byte_dfa_of
 from logitkit.compiler.networks.joint import Joint
 from logitkit.compiler.networks.live import live
@@ -76,7 +76,7 @@ def _with_called_characters(network: Network, parts: dict[Called, Part], limits:
     calls = any(part.brackets) or any(part.words)
     if part.dfa is None or calls or network.token_limits:
         return None
-    found = called_characters(part.dfa, part.alphabet, limits)
+    found = utf8_subroutines(part.dfa, part.alphabet, limits)
     if found is None:
         return None
     letters = {token: np.zeros(found.states, np.int64) for token in network.letters}

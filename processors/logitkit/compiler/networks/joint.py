@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.literal_overrides import OVERLAPPING_BRACKET, BracketsOverlap, CallsOverlap, CountsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
-from logitkit.compiler.bytes.texts_beside import OVERLAPPING_BRACKET, BracketsOverlap, CallsOverlap, CountsOverlap
 from logitkit.compiler.networks.leaf_copies import LeafCopies, Quote, add_rows
 from logitkit.compiler.networks.words import Words
 

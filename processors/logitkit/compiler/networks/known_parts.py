@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 
 from logitkit.budget import one_budget, outside_budget, spent
+from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.networks.network import Definition, PlacedDefinition
 from logitkit.compiler.networks.part import Part
-from logitkit.compiler.remembered import Remembered
 from logitkit.limits import Limits
 
 __all__ = ["KnownParts"]
@@ -22,7 +22,7 @@ class KnownParts:
     """Keeps parts of definitions with names; what a kept part calls is numbered as in the `calls` of its definition."""
 
     def __init__(self) -> None:
-        self._parts: Remembered[Hashable, tuple[Part, int]] = Remembered(REMEMBERED_BYTES)
+        self._parts: BoundedCache[Hashable, tuple[Part, int]] = BoundedCache(REMEMBERED_BYTES)
         self._lock = Lock()
 
     def part(self, definition: Definition | PlacedDefinition, make: Callable[[], Part], limits: Limits) -> Part:

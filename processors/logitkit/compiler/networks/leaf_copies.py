@@ -18,8 +18,8 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.concatenation import joint_byte_classes
 from logitkit.compiler.bytes.exits import Exit
 from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
+from logitkit.compiler.bytes.literal_overrides import CountsOverlap, Excluded, literal_overrides
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
-from logitkit.compiler.bytes.texts_beside import CountsOverlap, Excluded, texts_beside
 from logitkit.compiler.networks.network import Network, Strings, TextLeaf
 from logitkit.compiler.networks.part import Called, Part
 from logitkit.limits import Limits
@@ -184,7 +184,7 @@ class LeafCopies:
         if any(self.leaves[leaf].counted or self.leaves[leaf].is_text for leaf in leaf_of[copy[beside]].tolist()):
             raise CountsOverlap("texts begin like free text, or like strings whose characters are counted")
         places = [*zip(text[beside].tolist(), root[beside].tolist(), entered[beside].tolist(), strict=True)]
-        found = texts_beside(step, before, self.excluded, places, self.limits)
+        found = literal_overrides(step, before, self.excluded, places, self.limits)
         entered[beside] = found.entered
         add_rows(step, len(found.step))
         step[states:] = found.step

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.exits import Exit
 from logitkit.compiler.bytes.leaf import Copies
+from logitkit.compiler.bytes.literal_overrides import BracketsOverlap, CountsOverlap
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
 from logitkit.compiler.bytes.nesting_needs import Backwards, Moves, alive, behind_is, needs
 from logitkit.compiler.bytes.renumbering import renumbered_table
-from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CountsOverlap
 
 __all__ = ["live"]
 

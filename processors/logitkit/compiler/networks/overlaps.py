@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from logitkit.budget import spent, took
-from logitkit.compiler.bytes.texts_beside import OVERLAPPING_BRACKET, BracketsOverlap, CountsOverlap
+from logitkit.compiler.bytes.literal_overrides import OVERLAPPING_BRACKET, BracketsOverlap, CountsOverlap
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.positions import Positions
 from logitkit.compiler.characters.subset import Check, SymbolDfa

@@ -11,9 +11,9 @@ from logitkit.compiler.bytes.behaviours import Behaviours
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.letters import with_letters, without_ends
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.tokens.closing.closing_cost import UNREACHABLE, closing_costs
 from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_dead_ends
 from logitkit.compiler.tokens.closing.flat_closing import counting_tokens
+from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE, closing_costs
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.effects.outcome_table import OutcomeTable
 from logitkit.compiler.tokens.effects.outcomes import Outcomes

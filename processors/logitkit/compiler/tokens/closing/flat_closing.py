@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.tokens.closing.closing_cost import UNREACHABLE
+from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE
 from logitkit.compiler.tokens.tables.nesting import Nesting
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import Limits

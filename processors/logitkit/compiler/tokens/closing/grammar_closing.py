@@ -25,7 +25,7 @@ from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.bytes.pushdown_views import Rows, Views
-from logitkit.compiler.tokens.closing.closing_cost import UNREACHABLE
+from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE
 from logitkit.compiler.tokens.effects.outcome_table import OutcomeTable
 from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.errors import ConfigurationError

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import spend
+from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.exits import Exit
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import distinct, examples, looked_up, stable_order
-from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.effects.outcomes import Outcomes
 from logitkit.compiler.tokens.effects.trie_walk import TrieWalk
 from logitkit.compiler.tokens.effects.walked_prefixes import Popped, Starts
@@ -28,7 +28,7 @@ Ints = NDArray[np.int64]
 # What is kept for one vocabulary: schemas close brackets at a few dozen nodes.
 REMEMBERED_BYTES = 4 * 2**20
 
-_known: WeakKeyDictionary[Remainders, Remembered[tuple[bool, int], tuple[Ints, Ints]]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Remainders, BoundedCache[tuple[bool, int], tuple[Ints, Ints]]] = WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -137,7 +137,7 @@ class Rests:
 def _left_below(remainders: Remainders, trie: Trie, are_tokens: bool, node: int) -> tuple[Ints, Ints]:
     """Return the ids of all texts below a node of their trie, and what is left of each behind that node."""
     with _lock:
-        known = _known.setdefault(remainders, Remembered(REMEMBERED_BYTES))
+        known = _known.setdefault(remainders, BoundedCache(REMEMBERED_BYTES))
         found = known.get((are_tokens, node))
     if found is None:
         text = trie.tokens_below(node)

@@ -14,10 +14,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.leaf import Leaf
 from logitkit.compiler.bytes.sorting import joint_numbers
-from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.fragments.leaf_tokens import LeafTokens
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -43,7 +43,7 @@ class LeafPartition(NamedTuple):
     of_leaf: dict[bytes, Ints]
 
 
-_known: WeakKeyDictionary[Vocabulary, Remembered[tuple[bytes, ...], LeafPartition]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Vocabulary, BoundedCache[tuple[bytes, ...], LeafPartition]] = WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -57,7 +57,7 @@ def leaf_partition(leaves: Sequence[tuple[Leaf, LeafTokens]], vocabulary: Vocabu
     tokens_of = {leaf.uncounted_key: tokens for leaf, tokens in leaves}
     keys = tuple(sorted(tokens_of))
     with _lock:
-        known = _known.setdefault(vocabulary, Remembered(REMEMBERED_BYTES))
+        known = _known.setdefault(vocabulary, BoundedCache(REMEMBERED_BYTES))
         found = known.get(keys)
     if found is None:
         class_of = np.zeros(vocabulary.size, np.int32)

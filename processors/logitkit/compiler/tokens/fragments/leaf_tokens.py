@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import one_budget, outside_budget, spend_once
+from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import QUOTE, Leaf
 from logitkit.compiler.bytes.sorting import stable_order, which_of
-from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets, sums_by_run
 from logitkit.compiler.tokens.effects.text_remainders import TextRemainders
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, TokenClasses, classes_by_level
@@ -105,7 +105,7 @@ class LeafTokens:
         return sum(array.nbytes for array in arrays) + 40 * (len(self.group) + len(self.ended)) + self.outer_set.nbytes
 
 
-_known: WeakKeyDictionary[Vocabulary, Remembered[bytes, LeafTokens]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Vocabulary, BoundedCache[bytes, LeafTokens]] = WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -118,7 +118,7 @@ def leaf_tokens(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafToken
         PatternTooLarge: A limit is exceeded.
     """
     with _lock:
-        known = _known.setdefault(vocabulary, Remembered(REMEMBERED_BYTES))
+        known = _known.setdefault(vocabulary, BoundedCache(REMEMBERED_BYTES))
         found = known.get(leaf.uncounted_key)
     if found is None:
         with outside_budget(), one_budget(limits.work):

@@ -6,7 +6,7 @@ known:
 1. in the copy, from the leaf (`leaf_tokens`), and from what remainders do behind it (`rests`): of 300 classes of tokens most do
    alike here, as the remainder `},` is dead behind this copy;
 2. in the other states, by following the few tokens that are alive there (`trie_walk`): those that begin with `{"na`, and so on;
-3. in states beside a copy, as in the leaf, but for the few tokens that a walk finds (`texts_beside`).
+3. in states beside a copy, as in the leaf, but for the few tokens that a walk finds (`literal_overrides`).
 
 Two tokens are of one class if they are of one class in each leaf, and the walks found the same of both. A class of tokens
 that no walk has met has only what leaves say of it.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
-from logitkit.compiler.tokens.closing.closing_cost import UNREACHABLE
+from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE
 from logitkit.compiler.tokens.linking.token_concatenation import Ends, joined
 from logitkit.compiler.tokens.markers.before_marker import BeforeMarker
 from logitkit.compiler.tokens.markers.remainder_walk import Reached, reached_by
@@ -62,7 +62,7 @@ def then_pushdown(
 
 
 def _costs(before: BeforeMarker, automaton: TokenAutomaton, ends: dict[int, int]) -> NDArray[np.int64]:
-    """Return the least number of tokens to the end from each state before the marker; see `closing_cost`.
+    """Return the least number of tokens to the end from each state before the marker; see `min_tokens_to_finish`.
 
     Args:
         before: What comes before the marker.

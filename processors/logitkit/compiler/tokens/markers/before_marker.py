@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import one_budget, outside_budget, spend_once
+from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.concatenation import until_marker
@@ -28,7 +29,6 @@ from logitkit.compiler.bytes.letters import free_states, with_letters
 from logitkit.compiler.bytes.nested_concatenation import only_the_empty_text
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import stable_order
-from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.closing.dead_ends import without_dead_ends
 from logitkit.compiler.tokens.effects.joint_classes import Side, listed
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
@@ -140,7 +140,7 @@ def _by_state(table: Behaviours, states: int) -> tuple[NDArray[np.int64], Ints, 
     return starts(np.bincount(table.source, minlength=states)), group[order], table.target[order].astype(np.int32)
 
 
-_known: WeakKeyDictionary[Vocabulary, Remembered[bytes, BeforeMarker]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Vocabulary, BoundedCache[bytes, BeforeMarker]] = WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -161,7 +161,7 @@ def before_text(first: ByteDfa, marker: TextWithNames, vocabulary: Vocabulary, l
     """
     key = _key(first, marker)
     with _lock:
-        known = _known.setdefault(vocabulary, Remembered(REMEMBERED_BYTES))
+        known = _known.setdefault(vocabulary, BoundedCache(REMEMBERED_BYTES))
         found = known.get(key)
     if found is None:
         with outside_budget(), one_budget(limits.work):

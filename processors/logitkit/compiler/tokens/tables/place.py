@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
-from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.tables.counted_state import StateAndCount
 from logitkit.compiler.tokens.tables.token_table import STAY
 
@@ -62,7 +62,7 @@ class LegalClasses:
             automaton.row_target,
         )
         self.highest = int(self.nesting.height.max(initial=0))
-        self._after: Remembered[tuple[tuple[int, ...], int], NDArray[np.bool_]] = Remembered(REMEMBERED_BYTES)
+        self._after: BoundedCache[tuple[tuple[int, ...], int], NDArray[np.bool_]] = BoundedCache(REMEMBERED_BYTES)
 
     def of(self, place: Place) -> NDArray[np.bool_]:
         """Return which classes are legal in a place of a live state: [C] bool."""

@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.tables.counted_state import Counting, StateAndCount, Thresholds
 from logitkit.compiler.tokens.tables.nesting import FLAT, Nesting
 from logitkit.compiler.tokens.tables.packed_stacks import Packed, frames_of, packed
@@ -131,8 +131,8 @@ class StackEffects(TokenTable):
         return dict(enumerate(effects, self.first_outcome))
 
     @cached_property
-    def _behind(self) -> Remembered[tuple[int, Packed], tuple[int, Packed]]:
-        return Remembered(REMEMBERED_BYTES)
+    def _behind(self) -> BoundedCache[tuple[int, Packed], tuple[int, Packed]]:
+        return BoundedCache(REMEMBERED_BYTES)
 
     def _followed(self, target: int, stack: Packed) -> tuple[int, Packed]:
         """Follow what happens when no characters have been counted, or when counting starts again."""
@@ -198,8 +198,8 @@ class StackEffects(TokenTable):
         return found
 
     @cached_property
-    def _places(self) -> Remembered[tuple[int, Packed], tuple[Place, int]]:
-        return Remembered(REMEMBERED_BYTES)
+    def _places(self) -> BoundedCache[tuple[int, Packed], tuple[Place, int]]:
+        return BoundedCache(REMEMBERED_BYTES)
 
     @cached_property
     def _highest(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TypeVar
 
-__all__ = ["Remembered"]
+__all__ = ["BoundedCache"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -14,7 +14,7 @@ V = TypeVar("V")
 ENTRY_BYTES = 300
 
 
-class Remembered(dict[K, V]):
+class BoundedCache(dict[K, V]):
     """A dict that forgets everything when it has grown too large: what is asked for again is soon back.
 
     Args:

@@ -41,7 +41,7 @@ from logitkit.compiler.grammars.stack_machine import StackMachine
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 
-__all__ = ["BOTTOM", "SetNodes"]
+__all__ = ["BOTTOM", "LrStates"]
 
 MOST_NODES = 20_000
 
@@ -56,7 +56,7 @@ MASK_STEPS, CONTEXTS_A_STEP, CONTEXTS_KEPT = 3, 20_000, 400
 POP_STEPS = 8
 
 
-class SetNodes:
+class LrStates:
     """The nodes that are reached, and what each symbol does there.
 
     Args:

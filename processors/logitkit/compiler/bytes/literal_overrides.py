@@ -31,7 +31,7 @@ __all__ = [
     "CallsOverlap",
     "CountsOverlap",
     "Excluded",
-    "texts_beside",
+    "literal_overrides",
 ]
 
 Ints = NDArray[np.int64]
@@ -104,7 +104,7 @@ class Beside(NamedTuple):
     entered: Ints
 
 
-def texts_beside(
+def literal_overrides(
     step: NDArray[np.int32],
     copies: int,
     excluded: Excluded,

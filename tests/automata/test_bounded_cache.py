@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from logitkit.compiler.remembered import ENTRY_BYTES, Remembered
+from logitkit.compiler.bounded_cache import ENTRY_BYTES, BoundedCache
 
 
 def test_what_has_grown_too_large_is_forgotten() -> None:
-    remembered: Remembered[str, int] = Remembered(2 * ENTRY_BYTES + 10)
+    remembered: BoundedCache[str, int] = BoundedCache(2 * ENTRY_BYTES + 10)
     assert remembered.keep("a", 1, 5) == 1
     assert remembered.keep("b", 2, 5) == 2
     assert remembered == {"a": 1, "b": 2}
@@ -16,7 +16,7 @@ def test_what_has_grown_too_large_is_forgotten() -> None:
 
 
 def test_one_is_kept_whatever_it_takes() -> None:
-    remembered: Remembered[str, int] = Remembered(1)
+    remembered: BoundedCache[str, int] = BoundedCache(1)
     for number, name in enumerate("ab"):
         assert remembered.keep(name, number, 1000) == number
         assert remembered == {name: number}

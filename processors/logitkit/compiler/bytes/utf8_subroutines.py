@@ -32,10 +32,10 @@ from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.limits import Limits
 
-__all__ = ["called_characters"]
+__all__ = ["utf8_subroutines"]
 
 
-def called_characters(dfa: SymbolDfa, alphabet: Alphabet, limits: Limits) -> NestedDfa | None:
+def utf8_subroutines(dfa: SymbolDfa, alphabet: Alphabet, limits: Limits) -> NestedDfa | None:
     """Write the symbols of a minimal automaton out as UTF-8, with calls for the bytes inside of characters.
 
     Args:

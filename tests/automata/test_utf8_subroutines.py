@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.compiler import ByteDfa, NestedDfa, pushdown_automaton, token_automaton
-from logitkit.compiler.bytes.called_characters import called_characters
 from logitkit.compiler.bytes.in_utf8 import to_bytes
+from logitkit.compiler.bytes.utf8_subroutines import utf8_subroutines
 from logitkit.compiler.language import symbol_dfa_of
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
@@ -66,7 +66,7 @@ PIECES = lk.Vocabulary(
 def both(pattern: str) -> tuple[ByteDfa, NestedDfa | None]:
     """Return the automata of a pattern, without calls and with them."""
     dfa, alphabet = symbol_dfa_of(parse(pattern), DEFAULT_LIMITS, pattern)
-    called = None if dfa is None else called_characters(dfa, alphabet, DEFAULT_LIMITS)
+    called = None if dfa is None else utf8_subroutines(dfa, alphabet, DEFAULT_LIMITS)
     return to_bytes(dfa, alphabet, DEFAULT_LIMITS), called
 
 

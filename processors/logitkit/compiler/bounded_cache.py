@@ -1,4 +1,4 @@
-"""What was worked out lately, bounded in bytes."""
+"""A cache of recent results, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["BoundedCache"]
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-# What an entry takes beside what is told of it.
+# The bytes that an entry takes in addition to those that the caller states.
 ENTRY_BYTES = 300
 
 
@@ -27,7 +27,7 @@ class BoundedCache(dict[K, V]):
         self.nbytes = 0
 
     def keep(self, key: K, value: V, nbytes: int) -> V:
-        """Keep a value that takes, with its key, so many bytes, and return it."""
+        """Keep a value that takes, with its key, `nbytes` bytes, and return it."""
         if self.nbytes + nbytes + ENTRY_BYTES > self.limit:
             self.clear()
             self.nbytes = 0

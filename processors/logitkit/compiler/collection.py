@@ -1,4 +1,4 @@
-"""Python's garbage collector at rest while automata are made: of many objects, all alive, it would look through all in vain."""
+"""Pause Python's cyclic garbage collection while automata are built: it would look through many objects, all alive, in vain."""
 
 from __future__ import annotations
 

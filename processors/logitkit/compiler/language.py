@@ -24,10 +24,10 @@ from logitkit.limits import Limits
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Node, Repeat
 
-# A choice of so many texts or more is no business of positions and subsets.
+# A choice of this many texts or more is compiled without positions and subsets.
 MANY_TEXTS = 64
 
-# What any pattern costs, however small.
+# The cost of any pattern, however small, in steps.
 SETUP_STEPS = 500
 
 # Characters are called only if this makes at least this many times fewer states.

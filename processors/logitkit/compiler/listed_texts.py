@@ -1,4 +1,4 @@
-"""Sets of texts that are listed: an automaton is made of them only where one is needed.
+"""Sets of texts that are listed: an automaton is built from them only where one is needed.
 
 `{"enum": ["red", "green"]}` has two texts. Where they are compared with a pattern or with another list, each is looked at by
 itself; where they are written into an automaton, they are words. So most lists never become automata of their own.
@@ -16,7 +16,7 @@ from logitkit.limits import Limits
 
 __all__ = ["ListedTexts"]
 
-# What it costs to look for a text in an automaton, in steps, and for each of its characters.
+# The cost of looking for a text in an automaton, in steps, and the cost for each of its characters.
 SEARCH_STEPS, CHARACTER_STEPS = 50, 5
 
 
@@ -66,7 +66,7 @@ class ListedTexts(TextLanguage):
 
     @cached_property
     def key(self) -> Hashable:
-        """What equal lists have in common, and no others."""
+        """A key that equal lists have in common, and no others."""
         return self.listed
 
     def __and__(self, other: TextLanguage) -> TextLanguage:

@@ -106,7 +106,7 @@ class TextLanguage:
 
     @cached_property
     def key(self) -> Hashable:
-        """What equal automata have in common, and no others."""
+        """A key that equal automata have in common, and no others."""
         moves = () if self.dfa is None else tuple([tuple(row.items()) for row in self.dfa.moves])
         accepting = () if self.dfa is None else tuple(self.dfa.accepting)
         return moves, accepting, self.alphabet.bounds.tobytes(), self.alphabet.symbols.tobytes()

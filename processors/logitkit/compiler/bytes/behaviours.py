@@ -1,4 +1,4 @@
-"""What tokens do to the states of an automaton: default targets plus exceptions, many at once."""
+"""The effects of tokens on the states of an automaton: default targets plus exceptions, for many tokens at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Ints: TypeAlias = NDArray[Any]
 # Where behaviours have more exceptions than this, they are copied one by one.
 MANY = 64
 
-# Tables of so many moves are looked at as a whole.
+# Tables of at most this many moves are looked at as a whole.
 SMALL = 2**14
 
 # States of an automaton that are looked at to find their commonest target.

@@ -1,4 +1,4 @@
-"""The automaton over bytes and special tokens: what the token classes are computed from."""
+"""The automaton over bytes and special tokens, from which the token classes are computed."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def intersect_bytes(a: ByteDfa, b: ByteDfa, limits: Limits) -> ByteDfa:
     """
     byte_class, (own_a, own_b) = joint_byte_classes([a.byte_class, b.byte_class], b"")
     letters = tokens_of(a, b)
-    # Letters are columns behind those of the bytes.
+    # The columns of letters follow those of the bytes.
     step_a, step_b = (
         np.column_stack([part.step[:, own].astype(np.int64), *(letter_of(part, token) for token in letters)])
         for part, own in ((a, own_a), (b, own_b))

@@ -60,9 +60,9 @@ def until_marker(first: ByteDfa, marker: TextWithNames, second: ByteDfa, limits:
     """Return the automaton of a text of `first`, the marker, and a text of `second`; the marker is where it occurs first.
 
     Args:
-        first: What comes before the marker.
+        first: The part before the marker.
         marker: Not empty, and given as bytes.
-        second: What comes behind it.
+        second: The part after it.
         limits: Bounds on the result, before states that lead nowhere are left out.
 
     Raises:

@@ -4,7 +4,7 @@ A leaf that is copied leads on in the automaton around it. A leaf that is called
 text goes on depends on the frame that its end pops. So an exit is a state in the former case, and in the latter the number of
 that end.
 
-By hand: in `{"a": <string>, "b": 1}`, the copy of the leaf for strings may lead to state 17, behind the quote: its exit is 17. If
+By hand: in `{"a": <string>, "b": 1}`, the copy of the leaf for strings may lead to state 17, after the quote: its exit is 17. If
 the leaf is called, and its closing quote is end 2 of the automaton, the exit is -3.
 
 Invariants: states are not negative, so ends are; end 0 is -1, as 0 is `DEAD`. All exits of a copy are states, or all are ends.

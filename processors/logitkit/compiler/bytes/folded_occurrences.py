@@ -35,7 +35,7 @@ def folded_occurrences(texts: Sequence[str], limits: Limits) -> Occurrences:
         for character in text:
             node = tree.child(node, spelled[character])
         ends.setdefault(node, index)
-    # A state inside a character comes behind all that have fewer characters, and behind those with fewer of its bytes.
+    # A state inside a character comes after all that have fewer characters, and after those with fewer of its bytes.
     level = np.array(tree.level)
     order = np.argsort(level, kind="stable")
     number = np.empty(len(order), np.int64)
@@ -80,7 +80,7 @@ class _Tree:
         self._behind: dict[tuple[int, bytes], int] = {}
 
     def child(self, node: int, spellings: tuple[bytes, ...]) -> int:
-        """Return the state behind one more character, in any of its spellings."""
+        """Return the state after one more character, in any of its spellings."""
         found = self._behind.get((node, spellings[0]))
         if found is not None:
             return found

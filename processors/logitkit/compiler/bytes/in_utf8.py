@@ -15,7 +15,7 @@ from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.limits import Limits
 
-# Up to so many symbols of a move are written one by one.
+# Up to this many symbols of a move are written one by one.
 FEW_SYMBOLS = 16
 
 # Trees of more roots are seldom worth what it takes to build them.
@@ -102,7 +102,7 @@ _ASCII = np.arange(128)
 
 
 # A tree, where each state goes on each kind of its lead bytes, and where each state inside a character goes on each kind of its
-# continuation bytes; the states inside characters are numbered behind the others.
+# continuation bytes; the states inside characters are numbered after the others.
 Inside = tuple[Utf8Tree, NDArray[np.int32], NDArray[np.int32]]
 
 

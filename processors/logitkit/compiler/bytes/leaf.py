@@ -1,6 +1,6 @@
 """Automata that stand in another one many times, as the strings of a schema do: each is built once, and copied in place.
 
-A *leaf* calls nothing and ends with a byte behind which nothing of it goes on, as a string ends with its closing quote. A
+A *leaf* calls nothing, and ends with a byte after which none of its texts goes on, as a string ends with its closing quote. A
 *copy* of it is a run of states in a `NestedDfa`, and each of its ends leads to some state outside of it. All copies do the
 same with a token up to their end; so what tokens do in a leaf is worked out once for each vocabulary
 (`compiler.tokens.fragments.leaf_tokens`), and a schema in which it stands is put together from that.
@@ -59,12 +59,12 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """A leaf behind the byte that begins it.
+    """A leaf, after the byte that begins it.
 
     Args:
         step: [S, K] int32, what each class of bytes does in each state (`NestedStep`): 0 is dead, 1 is unused, and none calls.
         byte_class: [256] int64, class of each byte.
-        marks: What is known at each end: a set of marks, as bits, of the definitions that the text belongs to.
+        marks: For each end, the set of marks of the definitions that the text belongs to, as bits.
         counted: How many characters its texts have, if that is counted, in place of having states for each count.
         is_text: Whether it is free text, which no quote begins and any byte may end.
     """
@@ -169,7 +169,7 @@ def counting(
     between = FIRST_STATE + len(needed)
     found = np.full(leaf.states, 0)
     found[FIRST_STATE:between] = needed
-    # A state inside of a character leads to those behind it.
+    # A state inside of a character leads to those after it.
     inside = leaf.step[between:]
     found[between:] = NEVER
     for _ in range(within):
@@ -189,7 +189,7 @@ class Copies(NamedTuple):
         exits: The state or the end of the automaton to which each end of a copy leads (`Exit`), copy by copy.
         opening: [O] int64, the states in which a quote enters a copy.
         opened: [O] int64, the copy that it enters.
-        entered: [O] int64, the state behind that quote: the first of the copy, or one beside it.
+        entered: [O] int64, the state after that quote: the first of the copy, or one beside it.
         frame: [O] int64, the frame that the quote pushes, if the leaf is called, else -1.
         like: [S] int64, for a state that does as a state of a copy does, but for some texts: that state; 0 for all others.
         strings: [F] bool, which frames are those of leaves that are called: only brackets count as nesting.

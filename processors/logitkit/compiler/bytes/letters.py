@@ -1,4 +1,4 @@
-"""Special tokens as letters of automata over bytes: what a token without text does in each state."""
+"""Special tokens as letters of automata over bytes: where a token without text leads from each state."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def with_letters(
 
     Args:
         class_of: [V] class of each token.
-        behaviours: What each class does.
+        behaviours: The behaviour of each class.
         letters: Where each letter leads.
         node_of_id: [V] the node of each token in the trie of texts; 0 for those without text.
     """

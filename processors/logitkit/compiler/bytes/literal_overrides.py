@@ -94,9 +94,9 @@ class Beside(NamedTuple):
     """States beside leaves.
 
     Args:
-        step: [N, K] what each does, as in the table that was given; they are numbered behind its states.
+        step: [N, K] the steps of each state, as in the table that was given; they are numbered after its states.
         like: [N] the state of a leaf that each does as, but for some texts.
-        entered: The state behind the quote, for each place where texts begin beside a leaf.
+        entered: The state after the quote, for each place where texts begin beside a leaf.
     """
 
     step: NDArray[np.int32]
@@ -148,13 +148,13 @@ class _Search:
     def __init__(self, step: NDArray[np.int32], copies: int, excluded: Excluded) -> None:
         self.step, self.copies, self.excluded = step, copies, excluded
         self.number: dict[Key, int] = {}
-        # What the states do that belong to no leaf, one after another.
+        # The steps of the states that belong to no leaf, one after another.
         width = step.shape[1]
         at = np.flatnonzero(step[:copies].ravel() != DEAD)
         self._begin: list[int] = np.searchsorted(at, np.arange(copies + 1) * width).tolist()
         self._classes: list[int] = (at % width).tolist()
         self._targets: list[int] = step.ravel()[at].tolist()
-        # What the states of leaves do, and the bytes that end them.
+        # The steps of the states of leaves, and the classes of the bytes that end them.
         self._leaves: dict[int, tuple[list[int], set[int]]] = {}
         # Where states beside leaves do something else: their numbers, the classes of bytes, and what happens.
         self._cells: list[tuple[Key, int, Key | int]] = []

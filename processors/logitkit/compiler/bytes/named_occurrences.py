@@ -32,7 +32,7 @@ from logitkit.vocabulary.text_with_names import TextWithNames
 
 __all__ = ["NamedSearch", "named_occurrences"]
 
-# What a move of one place costs in steps.
+# The cost of a move of one place, in steps.
 STEPS_OF_MOVE = 16
 
 # Pairs of states whose numbers take the memory of one step.
@@ -136,7 +136,7 @@ class NamedSearch:
             for symbol, after in self._moves(places).items():
                 complete = [place for place in after if place.at == len(self._spelled[place.text])]
                 if complete:
-                    # Of those that end here, the one that begins first counts, then the first in the list.
+                    # Among the texts that end here, the one that begins first counts, then the first in the list.
                     read, text = max((place.read, -place.text) for place in complete)
                     row[symbol] = -1 - ends.setdefault((-text, read), len(ends))
                     continue

@@ -1,4 +1,4 @@
-"""A finite automaton, and behind it one that nests."""
+"""The concatenation of a finite automaton and one that nests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["behind", "only_the_empty_text"]
 
 
 def only_the_empty_text() -> ByteDfa:
-    """Return the automaton of the empty text: what stands behind a first part until a second one takes its place."""
+    """Return the automaton of the empty text: it stands after a first part until a second one takes its place."""
     live = np.array([False, False, True])
     return ByteDfa(np.zeros((FIRST_STATE + 1, 1), np.int32), np.zeros(256, np.int64), live, FIRST_STATE)
 
@@ -25,8 +25,8 @@ def behind(first: ByteDfa, second: NestedDfa, limits: Limits) -> NestedDfa:
     """Return the automaton of a text of `first` and a text of `second`.
 
     Args:
-        first: What comes first; no text of it is the beginning of another one, and none is empty.
-        second: What comes behind it.
+        first: The first part; no text of it is the beginning of another one, and none is empty.
+        second: The part after it.
         limits: Bounds on the result.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The automaton over bytes of a language with nesting: deterministic, and a stack of what comes behind each open bracket."""
+"""The automaton over bytes of a language with nesting: deterministic, with a stack of what comes after each open bracket."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class NestedDfa:
         start: Its start state.
         entry: [C] int64, where each call goes on.
         frame: [C] int64, what it pushes.
-        behind: [E, F] int64, the state behind each end with each frame, `DEAD` where they do not meet.
+        behind: [E, F] int64, the state after each end with each frame, `DEAD` where they do not meet.
         need: [S] int64, how many frames must be pushed at once, at least, on the way from a state to the end of its part.
         free: [S] bool, in which states ids without text are legal and change nothing; None: in none.
         letters: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by id.
@@ -112,7 +112,7 @@ class NestedDfa:
 
     @property
     def frame_need(self) -> NDArray[np.int64]:
-        """[F] the most that is needed behind each frame, whatever ends before it."""
+        """[F] the most that is needed after each frame, whatever ends before it."""
         found: NDArray[np.int64] = np.where(self.behind == DEAD, 0, self.need[self.behind]).max(axis=0, initial=0)
         return found
 
@@ -125,9 +125,9 @@ class NestedDfa:
         return ByStep.renumbered(states, self.calls, len(self.behind))
 
     def after_ends(self) -> list[list[tuple[int, int]]]:
-        """Return for each end the frames that it may pop, ascending, each with the state behind it."""
+        """Return for each end the frames that it may pop, ascending, each with the state after it."""
         found: list[list[tuple[int, int]]] = [[] for _ in self.behind]
-        # Of hundreds of ends and frames, few meet.
+        # Few of the hundreds of ends and frames meet.
         ends, frames = np.nonzero(self.behind)
         for end, frame, state in zip(ends.tolist(), frames.tolist(), self.behind[ends, frames].tolist(), strict=True):
             found[end].append((frame, state))

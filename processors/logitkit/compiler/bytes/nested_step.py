@@ -1,4 +1,4 @@
-"""What a byte does in a state of an automaton that nests, as one number.
+"""The effect of a byte in a state of an automaton that nests, as one number.
 
 The problem: in a state, a byte is illegal, or it leads to a state, or it opens a call, or it ends what was called. An automaton
 has a table of millions of such choices, so each of them is one number in an array. Only this module knows the numbers: elsewhere,

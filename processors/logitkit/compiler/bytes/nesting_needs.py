@@ -18,16 +18,16 @@ __all__ = ["Backwards", "Moves", "alive", "behind_is", "needs"]
 
 Ints = NDArray[np.int64]
 
-# So many pairs of an end and a frame are looked at in one step.
+# The number of pairs of an end and a frame that are looked at in one step.
 PAIRS_A_STEP = 16
 
 
 class Moves(NamedTuple):
-    """What the states of an automaton do, whatever byte makes them do it.
+    """The moves of the states of an automaton, whatever byte makes them.
 
     Args:
         source: [M] The state of each move.
-        does: [M] What happens, a `NestedStep`.
+        does: [M] The step of each move, a `NestedStep`.
     """
 
     source: Ints
@@ -95,8 +95,8 @@ def alive(dfa: NestedDfa, moves: Backwards) -> tuple[NDArray[np.bool_], NDArray[
 def needs(dfa: NestedDfa, moves: Backwards, lives: NDArray[np.bool_]) -> Ints:
     """Return how many frames must be pushed at once from each state to the end of its part, `NEVER` if it has none.
 
-    What must do with so many frames, must do with them behind each call too, however that ends. So a state is taken to do until
-    it turns out that it leads nowhere: what comes again behind a call may be where it was opened.
+    If a number of frames is to be enough from a state, it must be enough after each call too, however the call ends. So it is
+    taken to be enough until it turns out that the state leads nowhere: the state after a call may be the one where it was opened.
 
     Args:
         dfa: The automaton.
@@ -113,7 +113,7 @@ def needs(dfa: NestedDfa, moves: Backwards, lives: NDArray[np.bool_]) -> Ints:
         found = np.ones(dfa.states, bool)
         while True:
             goes_on = behind_is(dfa, found)
-            # What leads to a state that needs less depth needs less, too.
+            # A state that leads to one that needs less depth needs less, too.
             found = shallower if depth else moves.before_ends
             while True:
                 open_to = goes_on & (shallower[dfa.entry] | (blocks & found[dfa.entry]))
@@ -133,7 +133,7 @@ def needs(dfa: NestedDfa, moves: Backwards, lives: NDArray[np.bool_]) -> Ints:
 
 
 def behind_is(dfa: NestedDfa, holds: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return for each call whether something holds for all states that may be behind it."""
+    """Return for each call whether something holds for all states that may come after it."""
     spend(1 + dfa.behind.size // PAIRS_A_STEP)
     fine = (dfa.behind == DEAD) | holds[dfa.behind]
     found: NDArray[np.bool_] = fine.all(axis=0)[dfa.frame]
@@ -141,7 +141,7 @@ def behind_is(dfa: NestedDfa, holds: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _leads_on(dfa: NestedDfa, holds: NDArray[np.bool_], met: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return for each call whether something holds for a state behind it and an end that is met."""
+    """Return for each call whether something holds for a state after it and an end that is met."""
     spend(1 + dfa.behind.size // PAIRS_A_STEP)
     found: NDArray[np.bool_] = ((dfa.behind != DEAD) & met[:, None] & holds[dfa.behind]).any(axis=0)[dfa.frame]
     return found
@@ -172,7 +172,7 @@ class Backwards:
         self.before_ends = self.before(np.zeros(dfa.states, bool), ends)
 
     def calls(self, dfa: NestedDfa) -> NDArray[np.bool_]:
-        """Return [C] which calls are among them, and those of strings, whose moves lead behind them at once."""
+        """Return [C] which calls are among the moves, and those of strings, whose moves lead at once to the states after them."""
         found = np.zeros(dfa.calls, bool) if dfa.copies is None else dfa.copies.strings[dfa.frame]
         found[self.call] = True
         return found

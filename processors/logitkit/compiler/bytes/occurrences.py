@@ -17,7 +17,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, NOT_LISTED, Byte
 from logitkit.limits import Limits
 from logitkit.vocabulary.trie import Trie
 
-# What a byte of the longest text costs, however few texts there are.
+# The cost of a byte of the longest text, in steps, however few texts there are.
 STEPS_OF_LEVEL = 200
 
 
@@ -86,7 +86,7 @@ class Occurrences:
     def kept(self) -> NDArray[np.bool_]:
         """Return which states are reached without an occurrence; those, in order, are the live states of `without`.
 
-        A state behind an occurrence would be a dead weight in every class.
+        A state after an occurrence would be a dead weight in every class.
         """
         kept = np.zeros(len(self.step), bool)
         kept[0] = True
@@ -115,7 +115,7 @@ def linked(
             earlier level.
         source: [E] state before each step of a text, ascending.
         byte: [E] the byte that it reads.
-        target: [E] the state behind it. Several steps may lead to one state.
+        target: [E] the state after it. Several steps may lead to one state.
         longest: [S] index of the text that is complete in each state by itself, or -1; changed in place.
         limits: Bound on the number of states.
 

@@ -52,8 +52,8 @@ class PushdownDfa:
             its innermost frame called (or to the end of the text, if there is none).
         further: [N, 3] int64, a state, a symbol and a step that it does there besides, sorted. Without any, the automaton is
             deterministic; else a text may lead to several places at once, and is in the language if one of them is at its end.
-        frame_need: [F] int64, the most further frames that are needed behind each frame, after any symbol that may pop it. None:
-            what the states behind it need.
+        frame_need: [F] int64, the most further frames that are needed after each frame, with any symbol that may pop it. None:
+            as many as the states after it need.
     """
 
     step: NDArray[np.int32]

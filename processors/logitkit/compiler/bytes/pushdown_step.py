@@ -1,4 +1,4 @@
-"""What a symbol does in a state of an automaton that may look at a symbol before it reads it, as one number.
+"""The effect of a symbol in a state of an automaton that may look at a symbol before it reads it, as one number.
 
 The problem: a symbol is illegal, or is read and leads to a state, or is read and pushes frames, or is not read while a frame is
 popped. There are many states and symbols, so each such choice is one number. Only this module knows the numbers: elsewhere,

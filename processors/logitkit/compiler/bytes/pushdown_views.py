@@ -8,8 +8,9 @@ fixed points.
 By hand, for `sum ::= item ("+" item)*` and `item ::= "1" | "(" sum ")"` as in `bytes.pushdown_dfa`: the only exits are `item
 read` with `)`, and the end of the text. They can be reached from everywhere without a further frame.
 
-How many frames a view *needs*: within so many, an exit is reached. After each frame of a stack is popped, what the view there
-needs must have room as well, whatever the exit; so a frame is pushed only where the most that is needed behind it has room.
+The number of frames that a view *needs* is the least number of further frames within which an exit is reached. After each frame
+of a stack is popped, there must be room for the need of the view there as well, whatever the exit; so a frame is pushed only
+where there is room for the most that is needed after it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Rows: TypeAlias = list[list[tuple[int, int]]]
 # More bits than these are found together.
 FEW_BITS = 15
 
-# What it costs to ask once more which exits a view or a move has, and to tell others of its exits.
+# The cost of finding once more which exits a view or a move has, and of passing its exits on to others, in steps.
 LEVEL_STEPS, TELLING_STEPS = 4, 4
 
 # The end of the text, as an exit.
@@ -58,7 +59,7 @@ class Views:
     """The views of an automaton; the view of a node with all symbols has the number of the node.
 
     Args:
-        rows: What symbols do in each node.
+        rows: The effect of symbols in each node.
         pushed: For each move, the frames that it pushes, the outermost first.
         target: The node that each move leads to.
         behind: The node after each node and popped frame.
@@ -69,7 +70,7 @@ class Views:
         after: For each exit, the view after each frame that it may pop.
         exits: For each view, its exits, as a mask, however many further frames they take.
         need: For each view, how many further frames it needs; `NEVER` if it has no exit.
-        frame_need: For each frame, the most that is needed behind it.
+        frame_need: For each frame, the most that is needed after it.
     """
 
     def __init__(
@@ -185,7 +186,8 @@ class Views:
         # For each number of further frames, the exits of each view, and then of each move.
         history: list[list[int]] = []
         moved: dict[int, list[int]] = {}
-        # A level depends on so many levels before it, and every move is possible from some level on. Later, nothing changes.
+        # A level depends on the last `longest` levels before it, and every move is possible from some level on. Later, nothing
+        # changes.
         longest = max(map(len, self.pushed), default=0)
         room = [
             max(len(self.pushed[m]), *(i + self.frame_need[f] for i, f in enumerate(self.pushed[m])))
@@ -217,7 +219,7 @@ class Views:
         """Return the exits of views and moves, given those without a symbol more and where moves lead after their frames.
 
         Args:
-            exits: What is known.
+            exits: The exits that are known.
             moved: The moves that lead to views after their frames.
             fresh: The views and moves of which others do not know all exits.
         """
@@ -236,7 +238,7 @@ class Views:
         return found
 
     def _after_call(self, history: list[list[int]], move: int) -> list[int]:
-        """Return the views in which the frames of a move may all be popped again, with so many further frames as are allowed."""
+        """Return the views in which the frames of a move may all be popped again, with as many further frames as are allowed."""
         frames, here = self.pushed[move], [self.target[move]]
         for frame, reached in zip(reversed(frames), history[len(history) - len(frames) :], strict=True):
             ends = 0

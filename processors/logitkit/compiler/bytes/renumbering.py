@@ -1,4 +1,4 @@
-"""Automata with other numbers of their states."""
+"""Tables of automata in which states have other numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from logitkit.compiler.bytes.nested_step import ByStep
 
 __all__ = ["ROWS_AT_ONCE", "renumbered_table"]
 
-# So many rows of a table are worked on at once. All of them at once would take the memory of several tables.
+# The number of rows of a table that are worked on at once. All of them at once would take the memory of several tables.
 ROWS_AT_ONCE = 2**11
 
 

@@ -21,12 +21,12 @@ LEADS = (
     (3, np.arange(0xF0, 0xF5), (np.arange(0xF0, 0xF5) & 0x07) << 18),
 )
 FIRST_LEAD = 0xC2
-# Code points below these are overlong in so many continuation bytes.
+# Code points below these are overlong in that many continuation bytes.
 SMALLEST = {1: 0x80, 2: 0x800, 3: 0x10000}
 
 NOWHERE = bytes(64 * 8)
 
-# A partition of so many runs or more is that of a rare pattern, and its tree is not kept.
+# A partition of this many runs or more is that of a rare pattern, and its tree is not kept.
 MANY_RUNS = 4096
 
 

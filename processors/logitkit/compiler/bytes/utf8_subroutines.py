@@ -9,7 +9,7 @@ last byte pops it:
 
 - A place pushes the frame of what it reads: places that lead to the same places share it.
 - A call begins at a node of a tree of decisions, as in `utf8`. There is a tree for each set of characters that some place reads,
-  so whatever the tree allows leads on behind each frame with which it is entered. No text gets stuck inside of a character.
+  so whatever the tree allows leads on after each frame with which it is entered. No text gets stuck inside of a character.
 - An end says which kind of character was read. There is never more than one frame on the stack, and none between characters.
 """
 

@@ -14,7 +14,7 @@ from logitkit.patterns.syntax import Alternate, Characters, Concat, Node
 from logitkit.vocabulary.ranges import expand
 from logitkit.vocabulary.trie import Trie
 
-# What a byte of the longest text costs, however few texts there are.
+# The cost of a byte of the longest text, in steps, however few texts there are.
 STEPS_OF_LEVEL = 300
 
 

@@ -1,6 +1,6 @@
 r"""Anchors and word boundaries, written out as lookarounds of one character.
 
-`\Z` is "no character follows", `\b` is "a word character on one side only", and so on: what is below knows lookarounds alone.
+`\Z` is "no character follows", `\b` is "a word character on one side only", and so on: the later stages know only lookarounds.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 An atomic group keeps the first match that a backtracking search finds and gives nothing back. "First" is a matter of
 choices: an option is taken only if the ones before it cannot match. So `(?>a|ab)c` is `(?:a|(?!a)ab)c`, and a greedy
-repetition stops only where one more copy cannot be matched: `(?>x*)y` is `x*(?!x)y`. What is unique anyway (a fixed number
-of characters) needs nothing.
+repetition stops only where one more copy cannot be matched: `(?>x*)y` is `x*(?!x)y`. A match that is unique anyway (a fixed
+number of characters) needs no lookahead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from logitkit.patterns.syntax import (
 
 # Optional copies that are nested into each other when they are written out one by one.
 MOST_NESTED = 64
-# What it costs to write a node.
+# The cost of writing a node, in steps.
 NODE_STEPS = 40
 
 
@@ -115,7 +115,7 @@ class _Rewriter:
         return _join(Repeat(body, 0, None), *(self.cannot([o, *after]) for o in options), stop)
 
     def optional(self, node: Node, most: int, lazy: bool, rest: list[Node]) -> Node:
-        """Return the first match of at most so many copies of `node`, then `rest`."""
+        """Return the first match of at most `most` copies of `node`, then `rest`."""
         options = self.options_of(node)
         if len(options) == 1 and not rest:
             copy = self.whole(options[0])

@@ -23,7 +23,7 @@ _SHIFT = FIRST_PAIR - SURROGATES[0]
 # The halves that begin a pair, and as many that end one.
 _HALVES = 0x400
 
-# Filling so many cells of a table takes as long as a step.
+# Filling this many cells of a table takes as long as a step.
 _CELLS_PER_STEP = 4
 
 

@@ -1,4 +1,4 @@
-"""What can be reached in a graph, and its strongly connected components: sets of states each of which can reach the others.
+"""The nodes that are reached in a graph, and strongly connected components: sets of states each of which can reach the others.
 
 Source: Tarjan, Depth-first search and linear graph algorithms (1972).
 """

@@ -1,4 +1,4 @@
-"""Options that begin alike, as those of a choice of words do."""
+"""Factor out the common beginnings of options, such as those of a choice of words."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ from logitkit.patterns.syntax import (
 
 __all__ = ["finds_all", "first_match_dfa", "is_unambiguous"]
 
-# What a node of the tree costs, a thread of a state, and a block of symbols.
+# The cost of a node of the tree, of a thread of a state, and of a block of symbols, in steps.
 _NODE_STEPS, _THREAD_STEPS, _BLOCK_STEPS = 6, 3, 5
 
 # The node after the whole text.

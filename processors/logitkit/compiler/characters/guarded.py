@@ -19,7 +19,7 @@ from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Look,
 Guard: TypeAlias = frozenset[int]
 FREE: Guard = frozenset()
 MOST_GUARDS = 64
-# What it costs to look at one guard of a move.
+# The cost of looking at one guard of a move, in steps.
 GUARD_STEPS = 8
 
 
@@ -36,7 +36,7 @@ class Guarded:
     """Automata over shared positions. Position `start[a]` reads nothing: automaton `a` begins there.
 
     Args:
-        charsets: What each position reads (the empty set for starts).
+        charsets: The characters that each position reads (the empty set for starts).
         follow: The positions that may come after each, with their guards.
         final: For each automaton, the positions after which its text may end, with the guards.
         start: Start position of each automaton; the pattern itself is the last one.
@@ -53,7 +53,7 @@ class Guarded:
 
 
 class Part(NamedTuple):
-    """What the rest of the pattern needs to know of one part; `nullable` has the guards under which it may be empty."""
+    """The facts of one part that the rest of the pattern needs; `nullable` has the guards under which it may be empty."""
 
     nullable: tuple[Guard, ...]
     first: tuple[tuple[int, Guard], ...]
@@ -197,7 +197,7 @@ class _Builder:
             if minimum and last is copies[-1]:
                 return whole
             return self.concat([whole, Part((FREE,), last.first, last.last)])
-        # Optional copies, each only behind the one before it. None counts as empty: leaving it out says the same.
+        # Optional copies, each only after the one before it. None counts as empty: leaving it out says the same.
         spare = copies[minimum:]
         first: tuple[tuple[int, Guard], ...] = ()
         ends: list[tuple[int, Guard]] = []

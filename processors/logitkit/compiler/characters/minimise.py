@@ -18,11 +18,11 @@ from logitkit.limits import Limits
 # Stands for the state itself in the signature of a state with a loop.
 SELF = -1
 
-# Comparing cycles may take so many steps, and so many more for each state.
+# Comparing cycles may take this many steps, and this many more for each state.
 LEAST_COMPARED = 100_000
 COMPARED_A_STATE = 10
 
-# What it costs, in steps.
+# The cost of any automaton, of its states and moves, and of comparing those of cycles, in steps.
 MINIMISING_ANY = 150
 MINIMISING_STATE, MINIMISING_MOVE = 4, 12
 COMPARING_STATE, COMPARING_MOVE = 15, 3

@@ -1,4 +1,8 @@
-"""The position automaton of a syntax tree: one state for each occurrence of a character, no empty moves."""
+"""The position automaton of a syntax tree: one state for each occurrence of a character, no empty moves.
+
+By hand: `a*ab` has three positions. A text begins with either `a`. After the first `a`, either `a` may come; after the second
+one, only the `b`. The text ends after the `b`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Empty, Graph, Machine, Node, Repeat
 
-# What it costs to put two parts together, beside what is joined.
+# The cost of putting two parts together, in steps, in addition to that of the positions that are joined.
 JOIN_STEPS = 10
 
 
@@ -24,7 +28,7 @@ class Positions:
     """A nondeterministic automaton whose state is the character read last.
 
     Args:
-        charsets: What each position reads.
+        charsets: The characters that each position reads.
         follow: Positions that may come after each position, sorted.
         first: Positions that may come first, sorted.
         final: Whether the text may end after each position.
@@ -39,7 +43,7 @@ class Positions:
 
 
 class Part(NamedTuple):
-    """What the rest of the pattern needs to know of one part."""
+    """The facts of one part that the rest of the pattern needs."""
 
     nullable: bool
     first: tuple[int, ...]
@@ -55,7 +59,7 @@ def positions_of(tree: Node, limits: Limits, builder: PositionBuilder | None = N
     Args:
         tree: The tree.
         limits: Bounds on the positions.
-        builder: What numbers the positions, and has numbered none so far, if some nodes have another meaning than usual.
+        builder: Numbers the positions, if some nodes have another meaning than usual; it has numbered none so far.
 
     Raises:
         PatternTooLarge: The pattern, with its counts written out, has more characters than the limit of states.
@@ -121,7 +125,7 @@ class PositionBuilder:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        # What may still be done: nothing else is counted until this is.
+        # The work that may still be done: nothing else is counted until this is.
         self.left = limits.work - spent()
         self.work = 0
         self.charsets: list[CharSet] = []
@@ -148,7 +152,7 @@ class PositionBuilder:
             case Machine(moves, accepting):
                 return self.machine(moves, accepting)
             case _:
-                raise AssertionError(f"{type(tree).__name__} is no part of a plain regular expression")
+                raise AssertionError(f"{type(tree).__name__} is not a part of a plain regular expression")
 
     def character(self, charset: CharSet) -> Part:
         """Number the position of a character."""
@@ -191,7 +195,7 @@ class PositionBuilder:
         )
 
     def repeat(self, node: Node, minimum: int, maximum: int | None) -> Part:
-        """Write the copies out, each optional one only behind the one before it: x{1,3} is x(x(x)?)?.
+        """Write the copies out, each optional one only after the one before it: x{1,3} is x(x(x)?)?.
 
         A body that may be empty needs no minimum, and counts as not empty in its copies: the language is the same and no
         position follows more than one other copy.

@@ -1,6 +1,6 @@
 """Partition refinement: which states of one strongly connected component accept the same texts.
 
-In `(ac|bc)*`, for example, the states behind `a` and behind `b` are one. States are first grouped by whether they accept and by
+In `(ac|bc)*`, for example, the states after `a` and after `b` are one. States are first grouped by whether they accept and by
 how they leave the component. A group splits if its states move into different groups. When none splits any more, each group is
 one state of the minimal automaton.
 """
@@ -15,10 +15,10 @@ from logitkit.limits import Limits
 
 __all__ = ["DEAD", "refine"]
 
-# What a state becomes from which no text is accepted.
+# Stands for every state from which no text is accepted.
 DEAD = -1
 
-# What it costs, in steps.
+# The cost of a move, in steps.
 REFINING_MOVE = 4
 
 

@@ -1,11 +1,11 @@
-r"""Runs of positions, each of which may be the last: what `x{1,256}` is made of.
+r"""Runs of positions, each of which may be the last, as those of `x{1,256}`.
 
 In `[a-z]{1,256};` there are 256 positions for letters. Each reads a letter, and is followed by the next one or by the semicolon.
 Such a *run* makes the subset construction long, but says little:
 
-- Of two positions of a run, the earlier one reads every text that the later one does: only the earlier one counts. So a state
+- The earlier of two positions of a run reads every text that the later one does: only the earlier one counts. So a state
   needs no more than one position of a run.
-- Where a state with position 5 goes is where one with position 6 goes instead, one position further on. So the moves of a state
+- A state with position 6 leads where the same state with position 5 leads, one position further on. So the moves of a state
   are worked out for one position, and shifted for the others.
 """
 

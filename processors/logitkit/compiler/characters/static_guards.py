@@ -20,9 +20,9 @@ from logitkit.patterns.syntax import Characters, Concat, Look, Node
 
 
 class Place(NamedTuple):
-    """A position that has read a character of one block, or of several if nothing behind it depends on which.
+    """A position that has read a character of one block, or of several if nothing after it depends on which.
 
-    `last` if the text must end behind it.
+    `last` if the text must end after it.
     """
 
     position: int
@@ -30,7 +30,7 @@ class Place(NamedTuple):
     last: bool
 
 
-# Before the first character, and behind the last one.
+# Before the first character, and after the last one.
 NOTHING = 0
 
 
@@ -126,7 +126,7 @@ class _Guards:
         return found
 
     def may_end(self, place: Place) -> bool:
-        """Whether the text may end behind a place."""
+        """Whether the text may end after a place."""
         return any(self.holds(guard, place.block, NOTHING) for guard in self.guarded.final[-1].get(place.position, ()))
 
     def holds(self, guard: Guard, before: int, behind: int) -> bool:
@@ -151,7 +151,7 @@ def _first_set(body: Node) -> CharSet:
 
 
 def _is_final_newline(body: Node) -> bool:
-    r"""Whether a lookahead's body is a character behind which the text ends, as in `(?=\n\Z)`."""
+    r"""Whether a lookahead's body is a character after which the text ends, as in `(?=\n\Z)`."""
     match body:
         case Concat((Characters(), Look(Characters(charset), False, True))):
             return charset == ANY

@@ -1,4 +1,8 @@
-"""Make the position automaton deterministic."""
+"""Make the position automaton deterministic, by the subset construction.
+
+A state is the set of positions that may be read next, and whether the text may end. By hand, for `a*ab`: the start is the set of
+both `a`; after an `a`, the `b` is in the set too; after the `b`, the set is empty, and the text may end.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +24,13 @@ Shift: TypeAlias = tuple[int, tuple[int, ...], bool, dict[int, int]]
 # Looks at the positions of a state, and may raise an error.
 Check: TypeAlias = Callable[[tuple[int, ...]], None]
 
-# Loops at the end of a pattern are looked at if there are at most so many of them, and if what they lead to is settled in so many
-# passes over so many moves: more cost more than they save.
+# Loops at the end of a pattern are looked at if neither the loops nor the moves are more than these, and if so few passes over
+# the moves settle where the loops lead: more cost more than they save.
 MOST_LOOPS = 8
 MOST_PASSES = 4
 MOST_MOVES = 100_000
 
-# What a state costs by itself.
+# The work that a state takes by itself.
 STATE_STEPS = 1
 
 
@@ -91,7 +95,7 @@ class _Construction:
         self.work = 0
         # To find out what is absorbing, and the runs.
         self.setup = len(self.follow) + sum(map(len, self.follow)) // 2
-        # What is looked at in passing: sixteen of these take as long as one other step.
+        # The things looked at in passing: four of these count as one step.
         self.seen = 0
 
     @property
@@ -181,14 +185,14 @@ class _Construction:
         return row
 
     def after(self, position: int) -> int:
-        """Return the state behind one position."""
+        """Return the state after one position."""
         found = self.after_position[position]
         if found < 0:
             found = self.after_position[position] = self.state(self.follow[position], self.final[position])
         return found
 
     def after_several(self, read: tuple[int, ...]) -> int:
-        """Return the state behind several positions that read the same symbol."""
+        """Return the state after several positions that read the same symbol."""
         # Many states differ only in positions that read something else.
         found = self.known.get(read)
         if found is None:

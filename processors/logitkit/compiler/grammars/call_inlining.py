@@ -3,9 +3,9 @@
 By hand: `sum ::= sum "+" item | item` becomes the loop `item ("+" item)*`. With `item ::= "1" | "(" sum ")"`, only one of the
 two rules stays a rule: `sum` becomes `("1" | "(" sum ")") ("+" ("1" | "(" sum ")"))*`.
 
-Left recursion: let rules call each other at their left edges, as `sum` calls itself. What such a rule reads is a text of one of
-them without a call at the left edge, and then rests: wherever a text of rule X ends, each rule of them that may begin with X may
-go on behind it. So each of them is an automaton over all their states.
+Left recursion: let rules call each other at their left edges, as `sum` calls itself. Such a rule reads a text of one of them
+without a call at the left edge, and then rests: wherever a text of rule X ends, each rule of them that may begin with X may go
+on after it. So each of them is an automaton over all their states.
 
 Writing out: a copy of a rule belongs to the place where it goes on after the call. A call at the end of a copy goes on where the
 copy does, so that a rule that ends with a call of itself is a loop in its own copy. The rules that stay rules (*heads*) are
@@ -27,14 +27,14 @@ from logitkit.limits import Limits
 
 __all__ = ["inlined"]
 
-# A rule that calls itself, and goes on in so many different places after its calls, stays a rule.
+# A rule that calls itself, and goes on in this many different places after its calls, stays a rule.
 MANY_RETURNS = 3
 
 # A rule that does not call itself is written out up to this many times its states.
 MOST_COPIED = 1500
 SMALL = 12
 
-# What it costs to copy a state into the automaton of a left-recursive rule.
+# The cost of copying a state into the automaton of a left-recursive rule, in steps.
 COPY_STEPS = 20
 
 # Pairs of states that are compared for one call.

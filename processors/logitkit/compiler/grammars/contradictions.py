@@ -19,12 +19,12 @@ from logitkit.limits import Limits
 
 __all__ = ["without_contradictions"]
 
-# So many frames are looked at in the time of one step; and what a view costs that a frame leads to.
+# The number of frames that are looked at in the time of one step, and the cost of a view that a frame leads to, in steps.
 FRAMES_A_STEP, VIEW_STEPS = 2, 3
 
 
 def without_contradictions(nodes: LrStates, limits: Limits) -> tuple[Rows, Views]:
-    """Remove what no text goes on after.
+    """Remove the symbols after which no text goes on.
 
     Raises:
         GrammarError: Nothing is left.
@@ -35,7 +35,7 @@ def without_contradictions(nodes: LrStates, limits: Limits) -> tuple[Rows, Views
         views = Views(rows, nodes.pushed, nodes.target, nodes.behind, limits, every_exit=True)
         places = _Places(nodes, views, limits)
         safe = places.safe()
-        # What is safe is live.
+        # Safe places are live.
         live = safe if places.all_in(safe) else places.live()
         if not live[nodes.start] >> BOTTOM & 1:
             raise GrammarError(

@@ -1,4 +1,4 @@
-"""Compile the rules of a grammar."""
+"""Compile the rules of a grammar to a pushdown automaton over bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from logitkit.limits import Limits
 
 __all__ = ["pushdown_dfa"]
 
-# What part of the work may be spent until nodes are split.
+# The first try, before nodes are split, may spend one part in this many of the work that is left.
 FIRST_TRY = 6
 
 

@@ -48,11 +48,11 @@ MOST_NODES = 20_000
 # The context of an empty stack.
 BOTTOM = 0
 
-# What it costs to join two masks of contexts, and to join two that are this much longer; and how long a mask of the size of a
-# step is.
+# The cost of joining two masks of contexts, in steps; the number of contexts that adds this cost once more; and the number of
+# contexts in a mask of the size of a step.
 MASK_STEPS, CONTEXTS_A_STEP, CONTEXTS_KEPT = 3, 20_000, 400
 
-# What it costs to look at the symbols of a node again behind one context.
+# The cost of looking at the symbols of a node again after the frame of one context, in steps.
 POP_STEPS = 8
 
 
@@ -60,7 +60,7 @@ class LrStates:
     """The nodes that are reached, and what each symbol does there.
 
     Args:
-        machine: What is made deterministic.
+        machine: The automaton that is made deterministic.
         limits: Bounds on the nodes and the work.
         split: Whether nodes are split, so that a symbol may have several outcomes.
 
@@ -90,7 +90,7 @@ class LrStates:
         self.target: list[int] = []
         self.behind: dict[tuple[int, int], int] = {}
         self.results: dict[frozenset[Configuration], tuple[int, ...]] = {}
-        # What each node does, and which of it was asked for so far.
+        # The plan of each node, and the symbols of it that were asked for so far.
         self.plans: list[Plan | None] = [None, None]
         self.asked, self.asked_done = [0, 0], [0, 0]
         # A context is a frame and how it was pushed.
@@ -133,7 +133,7 @@ class LrStates:
 
     @property
     def mask_steps(self) -> int:
-        """What it costs to join two masks of contexts."""
+        """The cost of joining two masks of contexts, in steps."""
         return MASK_STEPS * (1 + len(self.below) // CONTEXTS_A_STEP)
 
     def refusal(self, why: str) -> PatternTooLarge:
@@ -202,7 +202,7 @@ class LrStates:
                 self.rows[node] += [(symbols, does) for does in self.read(node, configurations)]
 
     def pop_all(self, node: int, contexts: int, symbols: int) -> None:
-        """Let symbols be looked at again behind the frames of some contexts."""
+        """Let symbols be looked at again after the frames of some contexts are popped."""
         spend((POP_STEPS + self.mask_steps) * contexts.bit_count())
         for context in bits(contexts & ~(1 << BOTTOM)):
             key = node, self.context_frame[context]

@@ -1,6 +1,6 @@
-"""What symbols do in a node: which of them are read, with what is possible afterwards, and which pop the innermost frame.
+"""The plan of a node: which symbols are read, with what is possible afterwards, and which pop the innermost frame.
 
-A symbol that no caller of the rule can read next is not looked at behind the frame, but read.
+A symbol that no caller of the rule can read next is not looked at again after the frame is popped, but read.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ MOST_CONFIGURATIONS, MOST_FRAMES = 400, 16
 # More calls before a byte is read come from grammars in which rules call each other without end.
 MOST_CALLS = 120
 
-# What a configuration costs, in steps.
+# The cost of a configuration, in steps.
 STEPS = 12
 
-# So many masks are compared with a symbol in the time of one step.
+# The number of masks that are compared with a symbol in the time of one step.
 MASKS_A_STEP = 2
 
 NO_CONDITIONS: frozenset[int] = frozenset()
@@ -38,12 +38,12 @@ Closure: TypeAlias = tuple[int, list[tuple[int, Configuration]], set[int], froze
 
 
 class Plan(NamedTuple):
-    """What symbols do in a node.
+    """The effects of symbols in a node.
 
     Args:
         pops: The symbols that pop, as a mask.
         ending: The conditions that are still open in configurations whose rule may end at the frames that all share.
-        reads: What is possible after each symbol.
+        reads: The configurations that are possible after each symbol.
     """
 
     pops: int
@@ -55,7 +55,7 @@ class Plans:
     """The plans of nodes.
 
     Args:
-        machine: What is made deterministic.
+        machine: The automaton that is made deterministic.
         limits: Bound on the work.
         refusal: Returns the error of a grammar that does not become deterministic, for a reason.
     """

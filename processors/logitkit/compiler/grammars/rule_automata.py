@@ -30,11 +30,11 @@ __all__ = ["RuleAutomata", "rule_automata", "rule_positions"]
 # The state after a text that must not come next.
 FORBIDDEN = -1
 
-# What must not come next: for each state, sets of characters or their masks, and the state that they lead to.
+# The texts that must not come next: for each state, sets of characters or their masks, and the state that they lead to.
 Texts: TypeAlias = tuple[tuple[tuple[CharSet, int], ...], ...]
 Condition: TypeAlias = list[list[tuple[int, int]]]
 
-# What the smallest rule costs, in steps.
+# The cost of the smallest rule, in steps.
 RULE_STEPS = 500
 
 
@@ -44,7 +44,7 @@ class RuleAutomata:
 
     Args:
         alphabet: The characters that all of them tell apart.
-        special: What each symbol after those of the alphabet stands for: the `Symbol` of a rule that is called, of a special
+        special: The meaning of each symbol after those of the alphabet: the `Symbol` of a rule that is called, of a special
             token, or of a condition.
         looks: For each condition, the automaton of the texts that must not come next: for each state, the characters as a mask
             of the alphabet, and the state that they lead to, or `FORBIDDEN`.

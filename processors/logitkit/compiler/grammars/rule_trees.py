@@ -1,4 +1,4 @@
-"""What the trees of rules may hold, and which rules have a text of some kind, such as the empty one."""
+"""The nodes that the trees of rules may hold, and which rules have a text of some kind, such as the empty one."""
 
 from __future__ import annotations
 

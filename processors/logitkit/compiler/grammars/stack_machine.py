@@ -1,7 +1,7 @@
 """A nondeterministic pushdown automaton over bytes: the automata of the rules side by side, with calls and returns.
 
 A configuration is a state and a stack of the states where calls go on. Without reading, it may call (push), return (pop) where
-its rule may end, or take on a condition on the next character. A call behind which nothing follows pushes nothing.
+its rule may end, or take on a condition on the next character. A call after which nothing follows pushes nothing.
 
 Conditions: the texts that must not come next are an automaton of their own, in which a byte after which none of them is
 possible leads to `free`. A configuration carries the set of states of such automata that have not come to `free`.
@@ -23,7 +23,7 @@ from logitkit.limits import Limits
 
 __all__ = ["TAIL", "StackMachine", "stack_machine"]
 
-# What a call at the end of a rule pushes: nothing.
+# Stands for the frame of a call at the end of a rule, which pushes nothing.
 TAIL = -1
 
 

@@ -1,8 +1,9 @@
 """All parts of a network as one automaton over bytes.
 
 The automaton of `{"a": <string>, "b": <string>}` has the states of the object, then two copies of the leaf for strings, of
-which one leads on to the comma and the other to the brace. What brackets call is not copied: a bracket pushes a frame, which
-says what comes behind it, and the end of the call pops that. So is a leaf called whose copies would be large, if that is wanted.
+which one leads on to the comma and the other to the brace. Definitions that brackets call are not copied: a bracket pushes a
+frame, which says what comes after it, and the end of the call pops that. A leaf whose copies would be large is called in the same
+way, if that is wanted.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class _Opened(NamedTuple):
 
 
 class Joint(LeafCopies):
-    """The states of all parts, one part after another; copies of leaves behind them, and then what stands beside these."""
+    """The states of all parts, one part after another; copies of leaves after them, and then the states beside these."""
 
     def dfa(self) -> NestedDfa:
         """Return the automaton."""
@@ -75,7 +76,7 @@ class Joint(LeafCopies):
             raise BracketsOverlap(OVERLAPPING_BRACKET)
         leaving = [*(call.state for call in (*opened, *opened_blocks)), *(quote.state for quote in quoted)]
         if step[end_at >= 0].any() or (end_at[leaving] >= 0).any():
-            raise BracketsOverlap("a definition must end with its closing bracket, behind which nothing of it goes on")
+            raise BracketsOverlap("a definition must end with its closing bracket, after which nothing of it goes on")
         self._add_words(step)
         copies = self.add_copies(step, self.entered(quoted, step))
         frames = len(self.frames)
@@ -100,7 +101,7 @@ class Joint(LeafCopies):
             for state, targets in enumerate(self.parts[called].letters):
                 for letter, target in targets.items():
                     letters[self.network.letters[letter]][first + state] = first + target
-        # The leaves that are called are behind all bodies.
+        # The leaves that are called come after all bodies.
         entry = np.append(self.first[:-1], np.zeros(len(self.leaves), np.int64))
         entry[[len(self.bodies) + leaf for leaf in self.called]] = copies.first[[*self.called.values()]]
         bodies = np.array([body for body, _ in self.calls], np.int64)

@@ -13,7 +13,7 @@ from logitkit.limits import Limits
 
 __all__ = ["KnownParts"]
 
-# What is kept. A part takes a few bytes for each step of work on it.
+# The limit on what is kept, in bytes. A part takes a few bytes for each step of work on it.
 REMEMBERED_BYTES = 64 * 2**20
 BYTES_A_STEP = 8
 
@@ -26,7 +26,7 @@ class KnownParts:
         self._lock = Lock()
 
     def part(self, definition: Definition | PlacedDefinition, make: Callable[[], Part], limits: Limits) -> Part:
-        """Return the part of a definition with a name; what is known costs as much as what is made now."""
+        """Return the part of a definition with a name; a known part costs the same as one that is made now."""
         key = definition.known_as, definition.opening, limits
         # Other threads may drop it meanwhile.
         known = self._parts.get(key)

@@ -31,7 +31,7 @@ Ints = NDArray[np.int64]
 # Copies of one leaf with more states in all are large: the leaf is called instead, which takes a place on the stack.
 LARGE_COPIES = 2_000
 
-# So many states take as long as a copy that counts characters: there is an outcome for each number of them in a token.
+# A copy that counts characters takes as long as this many states: there is an outcome for each number of them in a token.
 LARGE_COUNTED = 250
 
 
@@ -41,8 +41,8 @@ class Quote(NamedTuple):
     Args:
         state: The state.
         byte: The byte.
-        called: What is called.
-        behind: The state behind each set of marks.
+        called: The definitions that are called.
+        behind: The state after each set of marks.
         excluded: Words that are among the strings called: the state reads the word, and calls all other strings.
     """
 
@@ -90,7 +90,7 @@ class LeafCopies:
         # Of what is called without some words: the root of the texts that are excluded.
         self.roots: dict[tuple[Called, tuple[int, ...]], int] = {}
         self.blocks = frozenset(self.bodies[c] for c in blocks)
-        # What is found on the way through the parts.
+        # The numbers of the ends, frames, calls and copies that are found on the way through the parts.
         self.ends: dict[tuple[int, int], int] = {}
         self.frames: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
         self.calls: dict[tuple[int, int], int] = {}
@@ -126,7 +126,7 @@ class LeafCopies:
         """Decide which leaves are copied, and which are called as they are large and would be copied many times.
 
         Returns:
-            Of each quote: its state, its class of bytes, the copy that it enters, the root of the texts that are excluded, and
+            For each quote: its state, its class of bytes, the copy that it enters, the root of the texts that are excluded, and
             the frame that it pushes, -1 if it pushes none.
         """
         exits = [self._exits(quote) for quote in quoted]
@@ -156,7 +156,7 @@ class LeafCopies:
         return tuple(after[marks] for marks in self.leaves[self.leaf_of[quote.called]].marks)
 
     def add_copies(self, step: NDArray[np.int32], quoted: Ints) -> Copies:
-        """Put copies of leaves behind all states, and behind these what stands beside them, in place."""
+        """Put copies of leaves after all states, and after these the states beside them, in place."""
         source, opening, copy, root, frame = quoted
         leaf_of = np.array([leaf for leaf, _ in self.copies], np.int64)
         sizes = np.array([leaf.size for leaf in self.leaves], np.int64)[leaf_of]

@@ -1,4 +1,7 @@
-"""What is left of an automaton without the states that no text leads to, or from which none can be ended."""
+"""Leave out the states of an automaton that no text leads to, or from which no text can be ended.
+
+In a state from which no text can be ended, a row would be stuck. How deep brackets must nest on the way to an end is found too.
+"""
 
 from __future__ import annotations
 
@@ -48,13 +51,13 @@ def live(dfa: NestedDfa) -> NestedDfa:
     known = np.concatenate([np.arange(FIRST_STATE), kept])
     number = np.zeros(dfa.states, np.int64)
     number[kept] = FIRST_STATE + np.arange(len(kept))
-    # What is behind a call that no text leads to does not matter.
+    # The states after a call that no text leads to do not matter.
     ends = backwards.calls(dfa) & (need[dfa.entry] < NEVER)
     usable = ends & behind_is(dfa, need < NEVER)
     if (ends & ~usable & ~behind_is(dfa, need == NEVER)).any():
-        raise BracketsOverlap("behind a call no text can be ended, but for some of its texts only")
+        raise BracketsOverlap("after some texts of a call no text can be ended, but after others it can")
     left = np.flatnonzero(usable)
-    # What each step of the table stands for now.
+    # The new meaning of each step of the table.
     means = dfa.renumbered_steps(number.astype(np.int32))
     means.calls[:] = np.where(usable, NestedStep.call(np.cumsum(usable) - 1), DEAD)
     # Nothing looks at the moves from here on, and the tables are large.
@@ -122,7 +125,7 @@ def _of_copies(dfa: NestedDfa, copies: Copies, owner: NDArray[np.int64], means: 
     short = np.append(single != DEAD, False)[owner]
     within = np.flatnonzero(short)
     means.states[within] = copies.first[owner[within]]
-    # What strings that are called need is nothing: there is room for one of them wherever there is room for a bracket. So
+    # Strings that are called need nothing: there is room for one of them wherever there is room for a bracket. So
     # the byte that opens one leads at once to what follows it.
     called = np.flatnonzero(copies.strings[dfa.frame])
     means.calls[called] = dfa.behind[:, dfa.frame[called]].max(axis=0, initial=DEAD)

@@ -1,4 +1,4 @@
-"""Languages with nesting: syntax trees that call each other inside brackets."""
+"""Languages with nesting, such as that of a recursive JSON Schema: syntax trees that call each other inside brackets."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Definition:
     Args:
         opening: The bracket that a text of the definition begins with, and that begins nothing else where it is called; or the
             comma before a block of items.
-        body: What follows it, up to and with the closing bracket that belongs to it, or the comma behind the block. No text of
-            the body goes on behind that.
+        body: The rest, up to and with the closing bracket that belongs to it, or the comma after the block. No text of the
+            body goes on after that.
         known_as: A name that it has in all networks in which it stands, so that it is worked out once; None: it has none.
         calls: The definitions that it calls, in an order that belongs to that name.
         recurs: Whether it may be called inside of itself, as far as is known. If not, its calls do not count as nesting.
@@ -69,7 +69,7 @@ class PlacedDefinition:
 
     @property
     def body(self) -> Node:
-        """What follows that, with the numbers that are used here."""
+        """The texts after that, with the numbers that are used here."""
         return renumbered(self.inner.body, self.numbers, self.words)
 
 
@@ -78,7 +78,7 @@ class Strings:
     """Texts that begin with a quote and call nothing. Other texts may begin so beside them, if none of these is among them.
 
     Args:
-        leaf: What follows the quote, and some texts besides.
+        leaf: The texts after the quote, and some texts besides.
         excluded: These texts, without the closing quote.
         tree: Returns what follows the quote as a tree, which is needed where one of several sets of strings may begin.
     """
@@ -89,12 +89,12 @@ class Strings:
 
     @property
     def opening(self) -> Literal['"']:
-        """What the texts begin with."""
+        """The quote that the texts begin with."""
         return '"'
 
     @property
     def body(self) -> Node:
-        """What follows that."""
+        """The texts after that."""
         return self.tree()
 
     def holds(self, text: bytes) -> bool:
@@ -108,7 +108,7 @@ class TextLeaf:
 
     Args:
         opening: A byte that comes before the texts, and belongs to the definition; neither a quote nor a bracket.
-        leaf: What follows it, up to a byte after which nothing of it goes on.
+        leaf: The texts after it, up to a byte after which none of them goes on.
     """
 
     opening: str
@@ -121,7 +121,7 @@ class Network:
 
     Args:
         main: The language of the whole text.
-        definitions: What is called, by index.
+        definitions: The definitions that are called, by index.
         words: Texts of which none begins another one. `Symbol.word(i)` stands for the whole of text `i`, so that long names are
             one step of what is worked out over characters.
         letters: The ids of special tokens. `Symbol.special_token(i)` stands for token `i` of them; only `main` has such ones. The

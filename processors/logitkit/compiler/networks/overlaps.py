@@ -29,7 +29,7 @@ from logitkit.patterns.charset import CharSet
 
 __all__ = ["Resolver", "bracket_checks"]
 
-# What a set of states costs, in steps: by itself, and for each state in it.
+# The cost of a set of states, in steps: by itself, and for each state in it.
 SET_STEPS, MEMBER_STEPS = 40, 2
 
 
@@ -119,7 +119,7 @@ class Resolver:
 
     def _charge(self, steps: int) -> None:
         self.work += steps
-        # What is called meanwhile counts its own work.
+        # The functions that are called meanwhile count their own work.
         if self.work > self.left:
             self.limits.check_work(self.work)
 

@@ -20,11 +20,11 @@ Called: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """What an opening bracket does in a state.
+    """The effect of an opening bracket in a state.
 
     Args:
-        called: What is called.
-        behind: For each set of marks (as bits), the state behind it.
+        called: The definitions that are called.
+        behind: For each set of marks (as bits), the state after it.
         excluded: Words that are among the strings called: the state reads the word, and calls all other strings.
     """
 

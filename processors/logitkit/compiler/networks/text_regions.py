@@ -74,7 +74,7 @@ def _regions(dfa: NestedDfa) -> list[Ints]:
         apart |= dfa.copies.of_states() >= 0
         apart |= dfa.copies.like > 0
         apart[dfa.copies.opening] = True
-    # What follows a text inside of brackets may close them, which a remainder after a leaf of text cannot.
+    # The rest after a text inside of brackets may close them, which a remainder after a leaf of text cannot.
     apart |= _inside_brackets(dfa)
     # A move that opens or closes a bracket has no place in a leaf.
     apart |= ~NestedStep.is_state(step).all(axis=1)

@@ -1,4 +1,4 @@
-"""From a byte automaton to one over the tokens of a vocabulary."""
+"""Compile an automaton over bytes into one over the tokens of a vocabulary."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def token_automaton(
         dfa: The language.
         vocabulary: The tokens.
         limits: Bounds on the work.
-        name: What the language is called in an error.
+        name: The name of the language in an error.
         prune: Whether tokens are illegal after which no text can end.
 
     Raises:
@@ -68,7 +68,7 @@ def staying(free: NDArray[np.bool_]) -> Behaviours:
     """Return the one behaviour that stays in the free states and is dead in all others."""
     strict = FIRST_STATE + np.flatnonzero(~free[FIRST_STATE:])
     where = FIRST_STATE + np.flatnonzero(free[FIRST_STATE:])
-    # What is fewer is listed. Where all states are free nothing is, so that it holds behind fallbacks too.
+    # List the fewer states. Where all states are free, none is listed, so that the default holds after fallbacks too.
     if len(strict) <= len(where):
         default, source, target = STAY, strict, np.full(len(strict), DEAD)
     else:

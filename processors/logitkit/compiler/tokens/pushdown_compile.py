@@ -1,4 +1,4 @@
-"""From a byte automaton that nests to one over the tokens of a vocabulary."""
+"""Compile an automaton over bytes that nests into one over the tokens of a vocabulary."""
 
 from __future__ import annotations
 
@@ -47,12 +47,13 @@ def pushdown_automaton(
         dfa: The language.
         vocabulary: The tokens.
         limits: Bounds on the work.
-        name: What the language is called in an error.
+        name: The name of the language in an error.
         max_depth: Most calls that are open at once; a deeper bracket is illegal.
         closing: Whether to work out how many tokens are needed to the end.
 
     Raises:
-        ConfigurationError: The language is empty, no text is so shallow, or the tokens spell none of its texts.
+        ConfigurationError: The language is empty, all its texts nest deeper than `max_depth`, the tokens spell none of them, or
+            with `closing`, the number of tokens to the end has no limit.
         PatternTooLarge: A limit is exceeded.
     """
     if not dfa.accepting.any():
@@ -103,7 +104,7 @@ def pushdown_automaton(
         moves = table.behaviours.source, table.behaviours.target
         cost = closing_costs(complete, *moves, table, limits, whatever_count=closing)
         if closing and not dead_ends and (cost[dfa.states :] == UNREACHABLE).any():
-            # What is behind every bracket has a way to the end, then, but none of which the length is known when it opens.
+            # Then the text after every bracket has a way to the end, but its length is not known when the bracket opens.
             raise ConfigurationError(
                 f"the number of tokens that {name} needs to end has no limit where only the end of a nested value decides "
                 "what may follow, as in an array that 'contains' an object; leave out 'closing'"

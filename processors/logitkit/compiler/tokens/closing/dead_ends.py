@@ -26,14 +26,14 @@ class NothingSpelled(ConfigurationError):
 def may_have_dead_ends(dfa: ByteDfa | NestedDfa, vocabulary: Vocabulary) -> bool:
     """Whether some state may be left without a way to the end.
 
-    It is not where each class of bytes has a byte that is a token by itself: the text can then be completed byte by byte. But no
+    There is none if each class of bytes has a byte that is a token by itself: the text can then be completed byte by byte. But no
     text goes on after EOS.
 
     Args:
         dfa: The automaton; an accepting state can be reached from each of its states.
         vocabulary: The tokens.
     """
-    # What no state reads need not be spelled.
+    # A class of bytes that no state reads need not be spelled.
     spelled: NDArray[np.bool_] = ~dfa.step.any(axis=0)  # type: ignore[assignment]
     spelled[dfa.byte_class[vocabulary.trie.single_bytes(dfa.letters)]] = True
     ends = (dfa.letters[end] for end in vocabulary.eos_ids if end in dfa.letters)
@@ -62,7 +62,7 @@ def without_dead_ends(
     owner = np.repeat(np.arange(len(table)), table.start[1:] - table.start[:-1])
     alive = accepting
     if fallback is not None:
-        # What each state overrides is dear to find, and seldom needed: as a rule each is alive whatever it overrides.
+        # It is expensive to find what each state overrides, and seldom needed: as a rule each is alive whatever it overrides.
         alive = _alive(table, owner, None, accepting, below)
         if alive[FIRST_STATE:].all():
             return table, alive

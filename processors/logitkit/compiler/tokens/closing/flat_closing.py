@@ -1,4 +1,4 @@
-"""How many tokens a finite automaton needs to the end of a text, at least: exactly as many as a shortest completion has."""
+"""The number of tokens in a shortest completion of a text, from each state of a finite automaton."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""How many tokens a grammar that nests needs to the end of a text, at most.
+"""An upper bound on the number of tokens that a grammar that nests needs to the end of a text.
 
-Of a state it is the number of tokens to the next exit (`bytes.pushdown_views`), and 0 in an exit. Of a frame it is the number of
-tokens to the next exit after it is popped, for the exit that is worst for it: the token that pops the frame is counted there,
-and only its first symbol. For a stack they add up. So it is a bound that can be kept: from every row that needs tokens, some
-token leads to where one less is needed. The bound is exact, except that a token that ends a rule is not taken to
-write more than its first symbol after it, and where exits differ in what they need.
+The cost of a state is the number of tokens to the next exit (`bytes.pushdown_views`), and 0 in an exit. The cost of a frame is
+the number of tokens to the next exit after it is popped, for the exit that is worst for it: the token that pops the frame is
+counted there, and only its first symbol. The costs of a stack add up. So it is a bound that can be kept: from every row that
+needs tokens, some token leads to where one less is needed. The bound is exact, except that a token that ends a rule is not taken
+to write more than its first symbol after it, and where exits differ in what they need.
 
 Only ways are counted that need no more frames than their state does, so that there is room for them whatever is on the stack.
 An exit after which some frame leaves no text, because of a condition on the next character, does not count.
@@ -39,9 +39,9 @@ def grammar_closing_costs(dfa: PushdownDfa, table: OutcomeTable, limits: Limits,
 
     Args:
         dfa: The automaton over bytes; it is deterministic.
-        table: What tokens do.
+        table: The outcomes of tokens.
         limits: Bound on the work.
-        name: What the language is called in an error.
+        name: The name of the language in an error.
 
     Raises:
         ConfigurationError: There is no bound for some state.
@@ -126,7 +126,7 @@ class _Costs:
             self.limits.spend(4 + (len(self.source) + len(self.view) + len(self.frame)) // 32)
             of_frame = np.where(met, 0, UNREACHABLE)
             np.maximum.at(of_frame, self.frame, cost[self.after])
-            # Outcomes number frames behind the states, and have 0 after the last one; moves have -1.
+            # Outcomes number frames after the states, and have 0 after the last one; moves have -1.
             framed = np.concatenate([np.zeros(self.states, np.int64), of_frame])
             pushes = cost[self.outcome_state] + framed[self.outcome_pushed].sum(axis=1)
             reached = np.concatenate([cost[: self.states], np.full(self.frames, UNREACHABLE), pushes])

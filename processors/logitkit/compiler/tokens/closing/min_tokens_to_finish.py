@@ -1,10 +1,10 @@
-"""How many tokens are needed to the end of a text, at least.
+"""The least number of tokens that are needed to the end of a text.
 
-Of a state it is the number to the closing bracket of its part, or to the end of the text; of a frame that from what is behind it.
-For a stack they add up. Only ways are counted that go no deeper than must be, so that there is room for them whatever is on the
-stack; and none on which one token closes a bracket and says something behind it; and where characters are counted, only tokens
-that are legal with any count of the state. So it is a bound that can be kept: from every state some token leads to where one
-token less is needed.
+The cost of a state is the number of tokens to the closing bracket of its part, or to the end of the text; that of a frame is the
+number from the state after it. The costs of a stack add up. Only ways are counted that go no deeper than they must, so that there
+is room for them whatever is on the stack. A way on which one token closes a bracket and goes on after it does not count. Where
+characters are counted, only tokens that are legal with any count of the state are followed. So it is a bound that can be kept:
+from every state some token leads to where one token less is needed.
 
 Source: Knuth, A generalization of Dijkstra's algorithm (1977), for the least costs of derivations.
 """
@@ -38,9 +38,9 @@ def closing_costs(
 
     Args:
         dfa: The automaton over bytes.
-        source: A state in which some token is legal, for each thing that a token may do there.
-        target: What it does: a state or an outcome.
-        table: What the outcomes are.
+        source: States in which some token is legal, one entry for each target that a token may have there.
+        target: That target: a state or an outcome.
+        table: The outcomes.
         limits: Bound on the work.
         whatever_count: Whether only tokens are followed that are legal with all counts of characters in a state.
 
@@ -54,7 +54,7 @@ def closing_costs(
     inside = (source >= FIRST_STATE) & (source < dfa.states) & (target >= FIRST_STATE)
     height = np.concatenate([np.zeros(states, np.int64), table.height])
     pops = np.concatenate([np.zeros(states, bool), (table.rest > 0) & (table.closes < 0)])
-    # There is room for a string or a block of items behind as many brackets as may be, which heights count.
+    # A string or a block of items may be open besides as many brackets as are allowed, and heights count it.
     need = np.concatenate([dfa.need, np.zeros(dfa.frames, np.int64)]) + int(dfa.uncounted.any())
     kept = inside & (height[target] <= need[source]) & ~pops[target]
     if whatever_count and table.counting is not None and dfa.copies is not None:
@@ -62,7 +62,7 @@ def closing_costs(
     ways = _Ways(dfa, table, source[kept], target[kept], limits)
     found = ways.costs(np.ones(len(dfa.behind), bool))
     if dfa.blocks:
-        # A block ends with a comma or with a bracket: what is needed behind it is less with the latter, if that is possible.
+        # A block ends with a comma or with a bracket: after a bracket fewer tokens are needed, where one is possible.
         ended = ways.costs(_preferred(dfa, found))
         if not ((ended == UNREACHABLE) & (found < UNREACHABLE)).any():
             found = ended
@@ -70,7 +70,7 @@ def closing_costs(
 
 
 def _preferred(dfa: NestedDfa, cost: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return [E] which ends texts may be completed with: of those of a block, that behind which the least is needed."""
+    """Return [E] which ends texts may be completed with: of those of a block, the one after which the least is needed."""
     behind = dfa.behind[:, dfa.is_block]
     meets = behind != DEAD
     found: NDArray[np.bool_] = ~meets.any(axis=1)
@@ -83,7 +83,7 @@ class _Ways(NamedTuple):
 
     Args:
         dfa: The automaton over bytes.
-        table: What each outcome does.
+        table: The outcomes.
         source: [N] states, ascending.
         target: [N] what some token does there: a state or an outcome.
         limits: Bound on the work.
@@ -135,7 +135,7 @@ def _whatever_the_count(
 
     Args:
         copies: The copies of leaves, of which some count. States say how many characters are missing, so none is too few.
-        counting: What the outcomes do to the count.
+        counting: The effects of outcomes on the count.
         source: [N] the states.
         target: [N] the targets.
         targets: Says which of them are outcomes.

@@ -1,4 +1,4 @@
-"""The behaviours of the beginnings of tokens: a number stands for a behaviour through all levels of a trie."""
+"""The behaviours of the prefixes of tokens: a number stands for a behaviour through all levels of a trie."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from logitkit.compiler.bytes.byte_dfa import NOT_LISTED
 from logitkit.compiler.tokens.effects.behaviour_table import BehaviourTable
 from logitkit.limits import Limits
 
-# Behaviours of more exceptions, or so few behaviours at once, are stepped one by one: calls of numpy cost little beside them.
+# Behaviours of more exceptions, or this few behaviours at once, are stepped one by one: calls of numpy cost little beside them.
 LONG = 128
 FEW = 10
 
-# So many exceptions take as long, and as much memory, as one other step.
+# This many exceptions take as long, and as much memory, as one other step.
 EXCEPTIONS_A_STEP = 4
 
 
@@ -23,7 +23,7 @@ class BehaviourStore(BehaviourTable):
     Args:
         moves: The automaton.
         limits: Bound on the work.
-        work: What was done before, in steps.
+        work: The steps that were counted before.
         sources: How many states matter, if not all do: only these are listed, with all their targets.
     """
 

@@ -23,7 +23,7 @@ class Growing:
         self.room[: self.size] = first
 
     def append(self, more: NDArray[Any]) -> None:
-        """Put some values behind the others."""
+        """Append some values."""
         size = self.size + len(more)
         if size > len(self.room):
             room = np.empty(2 * size, self.room.dtype)
@@ -34,7 +34,7 @@ class Growing:
 
     @property
     def values(self) -> NDArray[Any]:
-        """What has been appended so far; a view."""
+        """The values that have been appended so far; a view."""
         return self.room[: self.size]
 
 
@@ -44,7 +44,7 @@ class BehaviourTable:
     Args:
         states: The type of the numbers of states.
         limits: Bound on the work.
-        work: What was done before, in steps.
+        work: The steps that were counted before.
     """
 
     def __init__(self, states: DTypeLike, limits: Limits, work: int) -> None:
@@ -62,11 +62,11 @@ class BehaviourTable:
 
     @property
     def table(self) -> Behaviours:
-        """All behaviours so far; views that later additions may leave behind."""
+        """All behaviours so far; views that may lack those that are added later."""
         return Behaviours(self._default.values, self._start.values, self._source.values, self._target.values)
 
     def charge(self, steps: int) -> None:
-        """Count what is done."""
+        """Count steps that were taken."""
         self.work += steps
         self.limits.check_work(self.work)
 
@@ -74,7 +74,7 @@ class BehaviourTable:
         """Return the numbers of some behaviours that took some steps to find; those not met before get new ones."""
         self.charge(len(met) + steps)
         numbers = np.zeros(len(met), np.int64)
-        # Most that a byte does is to end in death.
+        # Most behaviours are dead everywhere.
         busy = ((met.default != DEAD) | (met.start[1:] > met.start[:-1])).nonzero()[0]
         if len(busy) < len(met):
             met = Behaviours(met.default[busy], np.append(met.start[busy], met.start[-1]), met.source, met.target)

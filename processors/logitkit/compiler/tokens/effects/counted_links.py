@@ -1,6 +1,6 @@
-"""What tokens do in the copies of a leaf that counts characters: how many they add, and with which counts they are legal.
+"""The outcomes of tokens in copies of a leaf that counts characters: how many they add, and with which counts they are legal.
 
-Of strings of 2 to 5 characters, a token of two characters that stays in the string is legal up to a count of 3; one of two
+In strings of 2 to 5 characters, a token of two characters that stays in the string is legal up to a count of 3; one of two
 characters and the closing quote from a count of 0 up to 3; the quote alone from 2 up to 5. Where a token begins with the opening
 quote, nothing has been counted before, so all is known here.
 """
@@ -29,7 +29,7 @@ class CountedStates:
     """
 
     def __init__(self, copies: Copies) -> None:
-        # Of each state: whether it counts, whether a character may begin there, how many must follow, up to how many in all, and
+        # For each state: whether it counts, whether a character may begin there, how many must follow, up to how many in all, and
         # with how many a text may end there.
         self.counts, self.between = (np.zeros(len(copies.like), bool) for _ in range(2))
         self.needed, self.bound, self.least, self.most = (np.zeros(len(copies.like), np.int64) for _ in range(4))
@@ -49,11 +49,11 @@ class CountedStates:
         return cls(copies) if any(leaf.counted is not None for leaf in copies.leaves) else None
 
     def stepped(self, state: Ints, does: Ints, count: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-        """Return the counts behind one byte, and whether it is legal.
+        """Return the counts after one byte, and whether it is legal.
 
         Args:
             state: States.
-            does: What the byte does in each.
+            does: The step that the byte takes in each.
             count: The counts before it.
         """
         own = self.counts[state]
@@ -68,10 +68,10 @@ class CountedStates:
 
 
 def counted_ends(leads: Ints, length: Ints, any_count: NDArray[np.bool_], counted: Counted, outcomes: Outcomes) -> Ints:
-    """Say with which counts tokens may end the leaf.
+    """Add to outcomes the counts with which tokens may end the leaf.
 
     Args:
-        leads: [copies, N] the outcomes behind the ends.
+        leads: [copies, N] the outcomes after the ends.
         length: [N] how many characters each token has before the end.
         any_count: [N] whether each end is legal with any count.
         counted: The bounds.
@@ -91,7 +91,7 @@ def counted_ends(leads: Ints, length: Ints, any_count: NDArray[np.bool_], counte
 
 
 def counted_moves(moves: tuple[Ints, Ints, Ints], first: Ints, leaf: Leaf, outcomes: Outcomes) -> Ints:
-    """Say what tokens do that stay in the leaf.
+    """Return the outcomes of tokens that stay in the leaf.
 
     Args:
         moves: Columns [N] of states of the leaf, of the states that tokens lead to, and of how many characters they add.
@@ -115,7 +115,7 @@ def counted_moves(moves: tuple[Ints, Ints, Ints], first: Ints, leaf: Leaf, outco
     made = CountedMoves(*(np.broadcast_to(part, states.shape).ravel() for part in columns))
     found = np.zeros((len(first), len(kinds)), np.int64)
     found[:, legal] = outcomes.add_counted(made).reshape(states.shape)
-    # Behind the opening quote, a state without characters is just that.
+    # A token that begins with the opening quote and adds no character leads to a plain state.
     plain = legal[(kept[legal] == 0) & (count[legal] == 0)]
     found[:, plain] = first[:, None] + state[plain] - FIRST_STATE
     return found[:, which]

@@ -1,4 +1,4 @@
-"""Group equal sets of pairs of numbers, thousands at once. What a token does is such a set: pairs of a state and its target.
+"""Group equal sets of pairs of numbers, thousands at once. Such a set is the behaviour of a token: pairs of state and target.
 
 Sorting thousands of sets takes long. So each set gets a digest, the sum of one pseudorandom number per pair, and the sets with
 equal digests are compared with each other, pair by pair.

@@ -25,13 +25,13 @@ DEEPEST = 2**20
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OutcomeTable:
-    """What classes of tokens do, and then what rests do in frames, as classes behind those of tokens.
+    """The outcomes of tokens as arrays, and the behaviours of all classes: those of tokens, and then those of rests in frames.
 
     Args:
-        behaviours: What each class does (`Targets`).
+        behaviours: The target of each class in each state (`Targets`).
         state: [N] int32, the state in which each outcome ends.
         pushed: [N, P] int32, the frames that it pushes, then 0.
-        rest: [N] int32, the class of what goes on behind the frame that it pops, 0 if it pops none.
+        rest: [N] int32, the class of the rest that goes on after the frame that it pops, 0 if it pops none.
         height: [N] int32, how many more frames there must be room for.
         closes: [N] int64, the end of the automaton that it is, if it closes what was open and does nothing else; -1 if not.
         pops: The most frames that a token pops.
@@ -60,10 +60,10 @@ class OutcomeTable:
 
         Args:
             dfa: The automaton.
-            outcomes: What targets stand for.
+            outcomes: The outcomes that targets stand for.
             tokens: The behaviour of every class of tokens.
             deepest: Most frames on a stack: `pops` of tokens that pop any number of frames.
-            frame_need: [F] the most that is needed behind each frame; None: what the automaton says.
+            frame_need: [F] the most that is needed after each frame; None: what the automaton says.
         """
         return _Numbering(dfa, outcomes, len(tokens), deepest, frame_need).table(tokens)
 
@@ -95,7 +95,7 @@ class _Numbering:
         self.need = dfa.need.tolist()
         self.frame_need = (dfa.frame_need if frame_need is None else frame_need).tolist()
         self.targets = outcomes.targets
-        # Whether each state, and what is none, gets another number.
+        # Whether each state gets another number; the last entry stands for all targets that are not states.
         self.changes = np.append(dfa.need > 0, True)
         self.classes = classes
         self.rests: dict[int, int] = {}
@@ -111,8 +111,8 @@ class _Numbering:
         if rest:
             rest = self.rests.setdefault(rest, self.classes + len(self.rests))
         else:
-            # What must be opened before something can be closed needs room too, within each bracket that is left open. A string
-            # that is called is the last that is pushed, and needs nothing.
+            # Frames that must be opened before a bracket can be closed need room too, within each bracket that is left open. A
+            # string that is called is the last that is pushed, and needs nothing.
             open_brackets = 0
             for frame in pushed:
                 height = max(height, open_brackets + self.frame_need[frame])
@@ -121,7 +121,7 @@ class _Numbering:
             if not (height or pushed or outcome.counts):
                 return state
         if uncounted and (height or pushed):
-            # There is always room for a string, behind as many brackets as may be.
+            # There is always room for a string, besides as many brackets as are allowed.
             height += 1
         outcome = Outcome(state, pushed, rest, height, *outcome[4:])
         return self.targets.outcome(self.found.setdefault(outcome, len(self.found)))
@@ -148,7 +148,7 @@ class _Numbering:
         does = [self.all_of(tokens.target)]
         frames: list[int] = []
         each: list[int] = []
-        # What rests do may name further rests.
+        # The outcomes of rests may name further rests.
         met: list[int] = []
         while len(met) < len(self.rests):
             met = [*self.rests]
@@ -197,7 +197,7 @@ class _Numbering:
         return need + (need > 0) if self.outcomes.uncounted else need
 
     def _with_moves(self, behaviours: Behaviours) -> tuple[Behaviours, CountedMoves]:
-        """Number the moves that only count behind all other outcomes, and return them."""
+        """Number the moves that only count, after all other outcomes, and return them."""
         target = behaviours.target
         places = np.flatnonzero(self.targets.is_counted_move(target))
         used, number = which_of(self.targets.counted_move_number(target[places]))
@@ -228,7 +228,7 @@ class _Numbering:
 
 
 def _after_ends(dfa: NestedDfa, outcomes: Outcomes) -> list[list[tuple[int, int]]]:
-    """Return for each end the frames that it may pop, each with the state behind it, or the outcome of the end that follows."""
+    """Return for each end the frames that it may pop, each with the state after it, or the outcome of the end that follows."""
     ends, returns = dfa.after_ends(), dfa.returns
     if not returns:
         return ends

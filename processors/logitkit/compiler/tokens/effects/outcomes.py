@@ -1,8 +1,8 @@
-"""What a token does to a stack: how it leaves the open brackets behind.
+"""The effect of a token on a stack: the state that it leads to, the frames that it pushes, or the bracket that it closes.
 
 A token, or the end of one, may leave the state in which it begins for another one; push frames besides; or close the bracket in
-which it begins, so that what is left of it goes on in the state that the popped frame stands for. What is left is named by a
-number too, that of its *rest*: what it does behind each frame.
+which it begins, so that the bytes after that go on in the state that the popped frame stands for. The effect of these bytes has a
+number too, that of a *rest*: the outcome after each frame that may be popped.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ MOST_PUSHED = 64
 
 
 class Outcome(NamedTuple):
-    """What happens.
+    """The effect of a token, or of the end of one.
 
     Args:
         state: The state in the end, if no frame is popped.
         pushed: Frames that are left open, the outermost first.
-        rest: If a frame is popped, the number of what goes on behind it; else 0.
+        rest: If a frame is popped, the number of the rest that goes on after it; else 0.
         height: The most frames of brackets that are on the stack meanwhile, more than were there.
         low: The least count of characters, before the token, for which it is legal.
         high: The greatest one.
         kept: Whether counting goes on; if not, it starts again.
-        added: How many characters of the text that is counted behind the token belong to the token.
+        added: How many characters of the token belong to the text that is counted after it.
     """
 
     state: int
@@ -78,7 +78,7 @@ class Outcomes:
         self.uncounted = uncounted
         self.limits = limits
         self.known: list[Outcome] = []
-        # What each rest does behind each frame that it can stand behind; rest 0 does nothing.
+        # The outcome of each rest after each frame that it may pop; rest 0 does nothing.
         self.rests: list[dict[int, int]] = [{}]
         # Moves that only count, in blocks: there may be thousands, which are never looked at one by one.
         self._counted = 0
@@ -115,7 +115,7 @@ class Outcomes:
         return self._blocks[0]
 
     def outcome(self, number: int) -> Outcome:
-        """Return what a number stands for."""
+        """Return the outcome that a number stands for."""
         targets = self.targets
         if not targets.is_outcome(number):
             return Outcome(number, (), 0, 0)
@@ -129,7 +129,7 @@ class Outcomes:
         """Return the number of the outcome that pops a frame.
 
         Args:
-            behind: What happens then: frames, ascending, with the numbers of outcomes, all alive.
+            behind: The frames that may be popped, ascending, each with the number of the outcome after it; all are alive.
         """
         rest = self._rest_number.setdefault(behind, len(self.rests))
         if rest == len(self.rests):
@@ -140,7 +140,7 @@ class Outcomes:
         """Return the numbers of outcomes that pop a frame and then do the same as one of them.
 
         Args:
-            behind: What happens then, for each of them, as for `pop`. They may name each other (`Targets.later`).
+            behind: For each of them, the frames and outcomes as for `pop`. They may name each other (`Targets.later`).
         """
         found = self._together.get(behind)
         if found is None:
@@ -156,7 +156,7 @@ class Outcomes:
         return found
 
     def called(self, frame: int, inside: int) -> int:
-        """Return the number of the outcome of a bracket that pushes a frame, with what happens behind that bracket."""
+        """Return the number of the outcome of a bracket that pushes a frame, given the outcome after that bracket."""
         found = self._behind.get((frame, inside))
         if found is None:
             found = self._behind[frame, inside] = self.number(self._called(frame, inside))

@@ -1,4 +1,4 @@
-"""What the rest of a token does behind something that it ends, for each state that may come then."""
+"""The outcomes of the rest of a token after a leaf or a bracket that it ends, for each state that may come then."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Rests"]
 
 Ints = NDArray[np.int64]
 
-# What is kept for one vocabulary: schemas close brackets at a few dozen nodes.
+# The most bytes that are kept for one vocabulary: schemas close brackets at a few dozen nodes.
 REMEMBERED_BYTES = 4 * 2**20
 
 _known: WeakKeyDictionary[Remainders, BoundedCache[tuple[bool, int], tuple[Ints, Ints]]] = WeakKeyDictionary()
@@ -37,7 +37,7 @@ class Rests:
 
     Args:
         dfa: The automaton.
-        exits: The states in which something goes on behind a leaf, and ends (`Exit`).
+        exits: The exits of leaves: states that come after them, or ends of the automaton (`Exit`).
         remainders: The remainders of the vocabulary.
         walk: Follows them.
         outcomes: Numbers what they lead to.
@@ -48,7 +48,7 @@ class Rests:
         states = distinct(np.concatenate([exits, dfa.behind.ravel()]))
         states = states[states > DEAD]
         found, popped = walk.follow(remainders.trie, Starts.at_root(states))
-        # What each remainder does, by state; most do nothing. The empty one stays where it is.
+        # The outcome of each remainder, by state; most lead nowhere. The empty one stays where it is.
         self._by_remainder: dict[int, dict[int, int]] = {0: {state: state for state in states.tolist()}}
         for state, text, outcome in zip(*(column.tolist() for column in found), strict=True):
             self._by_remainder.setdefault(text + 1, {})[state] = outcome
@@ -61,19 +61,19 @@ class Rests:
         pairs.sort()
         self._keys = np.array([key for key, _ in pairs], np.int64)
         self._values = np.array([value for _, value in pairs], np.int64)
-        # Whether each remainder leads anywhere behind each end.
+        # Whether each remainder leads anywhere after each end.
         state, rest = np.divmod(self._keys, self._size)
         self._goes_on = np.zeros((len(dfa.behind), self._size), bool)
         for end, row in enumerate(dfa.behind):
             behind = np.zeros(dfa.states, bool)
             behind[row] = True
             self._goes_on[end, rest[behind[state]]] = True
-            # What ends there too is seen where it is popped.
+            # Where a state after it is an end itself, `pop` finds out.
             self._goes_on[end] |= bool(dfa.returns) and bool(behind[[*dfa.returns]].any())
 
     def _add_popped(self, popped: Popped) -> None:
         columns = self.expanded(self.remainders.trie, popped, None)
-        # A remainder does what shorter ones do behind it, so these come first.
+        # A remainder that pops a frame goes on as a shorter one, so shorter ones come first.
         order = stable_order(self.remainders.length[columns[1] + 1])
         for source, text, end, rest, height in zip(*(column[order].tolist() for column in columns), strict=True):
             # Most lead nowhere.
@@ -98,7 +98,7 @@ class Rests:
         return popped.source[owner], text, popped.end[owner], rest, popped.height[owner]
 
     def pop(self, end: int, rest: int, height: int) -> int:
-        """Return the number of the outcome of an end, behind which a remainder goes on."""
+        """Return the number of the outcome of an end, after which a remainder goes on."""
         found = self._pops.get((end, rest, height))
         if found is None:
             does, returns = self._by_remainder.get(rest, {}), self.dfa.returns
@@ -113,7 +113,7 @@ class Rests:
         return found
 
     def pops(self, ends: Ints, rests: Ints, heights: Ints) -> Ints:
-        """Return the numbers of the outcomes of some ends, behind each of which a remainder goes on; see `pop`."""
+        """Return the numbers of the outcomes of some ends, after each of which a remainder goes on; see `pop`."""
         found = np.zeros(len(ends), np.int64)
         alive = np.flatnonzero(self._goes_on[ends, rests])
         ends, rests, heights = ends[alive], rests[alive], heights[alive]
@@ -123,7 +123,7 @@ class Rests:
         return found
 
     def of(self, exits: Ints, remainders: Ints) -> Ints:
-        """Return the numbers of the outcomes of remainders behind exits, `DEAD` where they lead nowhere."""
+        """Return the numbers of the outcomes of remainders after exits, `DEAD` where they lead nowhere."""
         ends = Exit.is_end(exits)
         if ends.any():
             found = np.zeros(len(exits), np.int64)
@@ -135,7 +135,7 @@ class Rests:
 
 
 def _left_below(remainders: Remainders, trie: Trie, are_tokens: bool, node: int) -> tuple[Ints, Ints]:
-    """Return the ids of all texts below a node of their trie, and what is left of each behind that node."""
+    """Return the ids of all texts below a node of their trie, and the remainder of each after that node."""
     with _lock:
         known = _known.setdefault(remainders, BoundedCache(REMEMBERED_BYTES))
         found = known.get((are_tokens, node))

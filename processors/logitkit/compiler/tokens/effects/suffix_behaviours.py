@@ -1,8 +1,8 @@
-"""What the ends of tokens do in every state of an automaton that nests, shorter ends first.
+"""The behaviours of the ends of tokens in every state of an automaton that nests, shorter ends first.
 
-The behaviour of a byte and a text behind it depends only on the byte's class and the text's behaviour, as that of a text and a
-byte behind it does (`token_classes`). This way round no stack is needed on the way: where a bracket closes what was open before,
-what is left of the token has a behaviour already.
+The behaviour of a byte and a text after it depends only on the byte's class and the text's behaviour, as that of a text and a
+byte after it does (`token_classes`). This way round no stack is needed on the way: where a bracket closes one that was open
+before, the end of the token after it has a behaviour already.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from logitkit.vocabulary.ranges import expand
 
 __all__ = ["SuffixBehaviours"]
 
-# What it costs to find one exception.
+# The cost of finding one exception, in steps.
 EXCEPTION_STEPS = 4
-# Behaviours of more exceptions are worked out one by one, for all states at once: so many take as long as one other step.
+# Behaviours of more exceptions are worked out one by one, for all states at once: this many exceptions, or states, take as long
+# as one other step.
 LONG = 256
 EXCEPTIONS_A_STEP, STATES_A_STEP = 12, 48
-# What each of those costs at least.
+# The least cost of each of those.
 LONG_STEPS = 20
-# Two classes of bytes are alike if no more than one state in so many tells them apart.
+# Two classes of bytes are alike if at most one state in this many tells them apart.
 ALIKE = 16
 
 
@@ -38,7 +39,7 @@ class SuffixBehaviours(SuffixStore):
     Args:
         dfa: The automaton.
         limits: Bound on the work.
-        work: What was done before.
+        work: The steps that were counted before.
     """
 
     def __init__(self, dfa: NestedDfa, limits: Limits, work: int) -> None:
@@ -62,7 +63,7 @@ class SuffixBehaviours(SuffixStore):
         # Which ends the bytes of each class may be.
         self._ends_of = [np.unique(end[symbol[ends] == c]) for c in range(self.width)]
         self._step = np.ascontiguousarray(dfa.step.T)
-        # Of each class: one that most states take for the same, or itself, and the states that do not.
+        # For each class: an earlier one that most states take for the same, or itself, and the states that do not.
         self._alike: list[tuple[int, Ints]] = []
         nothing = np.zeros(0, np.int64)
         for c, column in enumerate(self._step):
@@ -113,7 +114,7 @@ class SuffixBehaviours(SuffixStore):
         return target
 
     def _at(self, behind: Ints, symbol: int, does: Ints) -> Ints:
-        """Return the outcomes of states in which a byte of a class does something, with what happens behind that everywhere."""
+        """Return the outcomes of states in which a byte of a class does something, given those of the text after it."""
         nests = ~NestedStep.is_state(does)
         if not nests.any():
             return behind.take(does)
@@ -161,7 +162,7 @@ class SuffixBehaviours(SuffixStore):
     def _short(self, table: Behaviours, which: Ints, symbol: Ints) -> Behaviours:
         """Return some behaviours, each with a byte of a class before it."""
         place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
-        # Of most exceptions before there are some behind: those that would be too many are not worked out.
+        # Most exceptions lead to further ones: if these would be too many, they are not worked out.
         self.limits.check_work(self.work + EXCEPTION_STEPS * len(place) // 2)
         at, does, symbols = table.source[place], table.target[place], symbol[owner]
         key = symbols * np.int64(self.dfa.states) + at
@@ -186,7 +187,7 @@ class SuffixBehaviours(SuffixStore):
         )
 
     def _popping(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return what pops a frame first: of each behaviour, its number, the state that it begins in, and the outcome."""
+        """Return the exceptions that pop a frame first: the behaviour, the state that it begins in, and the outcome."""
         closes = np.array([len(ends) > 0 for ends in self._ends_of])[symbol]
         mine = closes[owner]
         found, (end, frame) = self._behind.under(at[mine].astype(np.int64))

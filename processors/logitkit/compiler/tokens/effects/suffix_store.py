@@ -21,7 +21,7 @@ class SuffixStore(BehaviourTable):
     """Numbers behaviours as they are met; behaviour 0 leads to death from everywhere.
 
     Args:
-        outcomes: What their targets stand for.
+        outcomes: The outcomes that their targets stand for.
         width: Number of byte classes.
         limits: Bound on the work.
         work: The steps that were counted before.
@@ -33,7 +33,7 @@ class SuffixStore(BehaviourTable):
         self.width = width
 
     def _called(self, frame: Ints, inside: Ints) -> Ints:
-        """Return the outcomes of brackets that push frames, each with an outcome behind it."""
+        """Return the outcomes of brackets that push frames, given the outcome after each."""
         several = 1 + int(inside.max(initial=0))
         pairs, inverse = which_of(frame * np.int64(several) + inside)
         made = [self.outcomes.called(*divmod(pair, several)) for pair in pairs.tolist()]

@@ -1,4 +1,4 @@
-"""What is left of a token after it has ended free text, and what that does in the states that come then.
+"""The remainders of tokens that end free text, and their outcomes in the states that come then.
 
 Free text until `</think>` ends inside of the token `>{"`: its last two bytes belong to what follows. Which tokens end a text, and
 with how many bytes left, depends on the marker alone. So the texts that may be left are known for each vocabulary and marker;
@@ -97,7 +97,7 @@ class TextRests:
         self._keys, self._values = keys[order], np.concatenate([states, found.outcome])[order]
 
     def of(self, exits: Ints, remainders: Ints) -> Ints:
-        """Return the numbers of the outcomes of remainders behind exits, 0 where they lead nowhere."""
+        """Return the numbers of the outcomes of remainders after exits, 0 where they lead nowhere."""
         found = looked_up(self._keys, self._values, exits * len(self.remainders) + remainders)
         for at in np.flatnonzero(Exit.is_end(exits)).tolist():
             found[at] = self._pop(Exit.end_number(int(exits[at])), int(remainders[at]))

@@ -2,8 +2,8 @@
 
 The *behaviour* of a token (or of a prefix of one) says where it leads from each state. It is kept as a default target plus
 exceptions, so that automata in which most states fall back to one ("contains ...", banned strings) stay as small as those in
-which most states die. What a prefix followed by a byte does depends only on the prefix's behaviour and the byte's class; so per
-level of the trie it is enough to step each distinct pair of these once, for all states at once.
+which most states die. The behaviour of a prefix followed by a byte depends only on the prefix's behaviour and the byte's class;
+so per level of the trie it is enough to step each distinct pair of these once, for all states at once.
 
 Source: the transition monoid of the automaton, restricted to the vocabulary.
 """
@@ -26,8 +26,8 @@ from logitkit.vocabulary.shapes import Shapes
 from logitkit.vocabulary.trie import GROUP_OF_BYTE, Trie
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-# A level of this many prefixes is sooner handled as a whole than its live ones are looked up, and a prefix that has been looked
-# up costs as much as so many others.
+# A level of up to this many prefixes is handled faster as a whole than by looking up its live ones; looking up a prefix takes as
+# long as handling `DEAR` others.
 SMALL_LEVEL = 3000
 DEAR = 12
 # On a level that is smaller than this, checking whether anything can still change takes as long as the next level. So only one
@@ -35,7 +35,7 @@ DEAR = 12
 TINY_LEVEL = 600
 TINY_LEVELS = 8
 UNKNOWN = -1
-# So many ids of the vocabulary take as long as one other step.
+# This many ids of the vocabulary take as long as one other step.
 IDS_A_STEP = 8
 ALL_GROUPS = np.uint32(2**32 - 1)
 
@@ -98,7 +98,7 @@ def classes_by_shape(store: Store, byte_class: NDArray[np.int64], vocabulary: Vo
     """Compute the classes of all tokens of a vocabulary, by their shapes if these suffice.
 
     Args:
-        store: What is known of behaviours.
+        store: The behaviours that are known.
         byte_class: [256] class of each byte.
         vocabulary: The tokens.
     """
@@ -113,7 +113,7 @@ def classes_by_level(store: Store, byte_class: NDArray[np.int64], trie: Trie) ->
     """Compute the classes of all tokens of a trie.
 
     Args:
-        store: What is known of behaviours.
+        store: The behaviours that are known.
         byte_class: [256] class of each byte.
         trie: The tokens.
     """

@@ -30,16 +30,16 @@ __all__ = ["TrieWalk"]
 
 Ints = NDArray[np.int64]
 
-# What the state of a leaf that a walk is compared with has become, if it is none any more: dead, or beyond its end.
+# In place of the state of a leaf that a walk is compared with, once that has left the leaf: dead, or beyond its end.
 NOT_LIKE, BEYOND = 0, -1
 
-# Of so many children, all are looked at.
+# A node's children are all looked at if they are up to this many.
 FEW_CHILDREN = 8
 
-# So many prefixes are followed one by one.
+# Up to this many prefixes are followed one by one.
 FEW_PREFIXES = 24
 
-# What a level costs by itself, in steps; so many prefixes take as long as one other step.
+# The cost of a level by itself, in steps; and how many prefixes take as long as one other step.
 LEVEL_STEPS, PREFIXES_A_STEP = 100, 4
 
 
@@ -61,7 +61,7 @@ class TrieWalk:
         # The bytes of each class.
         self._bytes = np.argsort(dfa.byte_class, kind="stable")
         self._first_byte = np.searchsorted(dfa.byte_class[self._bytes], np.arange(dfa.step.shape[1] + 1))
-        # The end that each state is; most are none.
+        # The end that each state is; most are not ends.
         self._returns = np.full(dfa.states, -1)
         self._returns[[*dfa.returns]] = [*dfa.returns.values()]
         # Only brackets count as height.
@@ -175,7 +175,7 @@ class TrieWalk:
         """Follow few prefixes until none is left or one opens or closes a bracket: arrays would take longer.
 
         Returns:
-            The front behind that bracket; those before it are among what is met.
+            The front after that bracket; the prefixes before it are added to `met`.
         """
         children, byte, own = trie.children.data, trie.byte.data, trie.own.data
         # Steps below `DEAD` are calls and ends. `NestedStep.is_state` would be called for each child.
@@ -232,7 +232,7 @@ class TrieWalk:
         own = stack[at] != EMPTY
         out = at[~own]
         popped.append(Popped(source[out], front.node[out], end[~own], height[out]))
-        # What these texts do is said there, so here they are over.
+        # The outcomes of these texts follow from `popped`, so here the walk is over.
         state[out] = DEAD
         like[out] = NOT_LIKE
         at, end = at[own], end[own]

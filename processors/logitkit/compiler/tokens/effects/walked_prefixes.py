@@ -27,7 +27,7 @@ __all__ = [
 
 Ints = NDArray[np.int64]
 
-# About so many prefixes are followed at once, as each takes some hundred bytes: two million would take 150 MB.
+# About this many prefixes are followed at once, as each takes some hundred bytes: two million would take 150 MB.
 PREFIXES_AT_ONCE = 2**16
 
 # The rows of the columns.
@@ -79,7 +79,7 @@ class Starts(NamedTuple):
     """Where walks begin.
 
     Args:
-        source: What each walk is called.
+        source: The number by which each walk is named.
         node: The node of the trie.
         state: The state that the text up to that node has led to.
         like: The state of a leaf in which other walks do the same, but for some texts; 0 if there is none.
@@ -106,7 +106,7 @@ class Starts(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What texts do.
+    """The outcomes of texts.
 
     Args:
         source: The walk.

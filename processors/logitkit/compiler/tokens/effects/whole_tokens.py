@@ -1,4 +1,4 @@
-"""What tokens do as wholes: where a language has one token whatever its text is, all of them lead to the same state."""
+"""Tokens as wholes: where a language has one token whatever its text is, all tokens lead to the same state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["whole_tokens", "with_wholes"]
 
-# So many entries of a table take as long as one other step.
+# This many entries of a table take as long as one other step.
 ENTRIES_A_STEP = 3
 
 
@@ -29,11 +29,11 @@ def whole_tokens(letters: Iterable[int], vocabulary: Vocabulary) -> NDArray[np.b
 def with_wholes(
     class_of: Ints, behaviours: Behaviours, letters: Letters, vocabulary: Vocabulary, limits: Limits
 ) -> tuple[Behaviours, Letters]:
-    """Return what classes of tokens do with what they do as wholes, and the letters that are left.
+    """Add what tokens do as wholes to the behaviours of their classes; return these, and the letters that are left.
 
     Args:
         class_of: [V] class of each token.
-        behaviours: What each class does by its text: nothing, in the states from which `WHOLE` leads somewhere.
+        behaviours: The behaviour of each class by its text: dead in the states from which `WHOLE` leads somewhere.
         letters: Where each letter leads.
         vocabulary: The tokens.
         limits: Bounds on the work.

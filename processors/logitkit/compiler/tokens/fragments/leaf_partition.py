@@ -1,4 +1,4 @@
-"""The classes of all tokens in several leaves at once, whatever comes behind them: worked out once for each set of leaves.
+"""The classes of all tokens in several leaves at once, whatever comes after them: worked out once for each set of leaves.
 
 Schemas have few sets of leaves: any string alone, any string and dates, and so on. Two tokens that are of one class here are of
 one class in every automaton with these leaves, unless a walk tells them apart. So an automaton looks at hundreds of classes, not
@@ -23,7 +23,7 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["LeafPartition", "leaf_partition"]
 
-# What is kept for one vocabulary.
+# The most bytes that are kept for one vocabulary.
 REMEMBERED_BYTES = 16 * 2**20
 
 

@@ -1,4 +1,4 @@
-"""What prefixes of tokens do in a leaf: the stores with which the classes of its tokens are found, and their targets.
+"""The stores of the behaviours of prefixes in a leaf, from which the classes of its tokens are found, and their targets.
 
 A token may end a leaf in its middle, and what the rest of it does there depends on where the leaf stands. So a target is a state
 of the leaf, or an end with the number of bytes left after it; both with the number of characters begun on the way, if the leaf
@@ -104,21 +104,21 @@ class CountingStore(BehaviourStore):
     Args:
         leaf: The leaf.
         step: [S + 1, K] its moves, and those of the state before the quote.
-        targets: What prefixes lead to.
+        targets: The targets of prefixes.
         limits: Bound on the work.
     """
 
     def __init__(self, leaf: Leaf, step: Ints, targets: LeafTargets, limits: Limits) -> None:
         assert leaf.counted is not None
         between, states = leaf.counted.between, targets.states
-        # Of each target: its row in the tables of moves, the characters before it, and where it goes if it is an end.
+        # For each target: its row in the tables of moves, the characters before it, and where it goes if it is an end.
         state, count = targets.reached(np.arange(targets.first_end))
         nothing = np.zeros(targets.size - targets.first_end, np.int64)
         self._row = np.append(state, nothing) * step.shape[1]
         self._count = np.append(count, nothing)
         self._after_end = targets.after_byte()
-        # Of each move: the target without characters before it, how far it is from there to the next count, and whether the first
-        # count takes one more, as those without characters have a number more.
+        # For each move: the target without characters before it, how far it is from there to the next count, and whether the
+        # first count takes one more, as those without characters have a number more.
         inner, ends = NestedStep.is_state(step) & (step != DEAD), NestedStep.is_end(step)
         begins = inner & (np.arange(len(step)) < between)[:, None]
         leads = np.where(ends, targets.end(NestedStep.number(step.astype(np.int64))), step)
@@ -161,7 +161,7 @@ def leaf_store(
     Args:
         step: [S + 1, K] its moves, and those of the state before the quote.
         byte_class: [256] the class of each byte.
-        targets: What prefixes lead to.
+        targets: The targets of prefixes.
         limits: Bound on the work.
     """
     sources = len(step)

@@ -1,14 +1,14 @@
-"""What the tokens of a vocabulary do in a leaf, whatever comes behind it: worked out once, and kept.
+"""The behaviours of the tokens of a vocabulary in a leaf, whatever comes after it: worked out once, and kept.
 
-A token may end the leaf and say more: of `x", "` the first two bytes belong to a string, the other three to what comes behind
-it. What these do there only the automaton knows in which the leaf stands. So here they lead to the end and a *remainder*, by
-its number.
+A token may end the leaf and go on: of `x", "` the first two bytes belong to a string, the other three to the text after it. Only
+the automaton in which the leaf stands knows what these three do there. So here they lead to the end and a *remainder*, by its
+number.
 
 The classes of tokens are found as those of any automaton (`token_classes`). For that, the end is a chain of states which
-counts the bytes behind it: where a token leads to the third of them, its last three bytes are the remainder.
+counts the bytes after it: where a token leads to the third of them, its last three bytes are the remainder.
 
 If the leaf counts characters, a target says how many as well: its states and its ends have a number for each number of
-characters that a token may have. What is found is the same for strings of up to 100 characters and of up to 10,000.
+characters that a token may have. The result is the same for strings of up to 100 characters and of up to 10,000.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["LeafTokens", "leaf_tokens"]
 
-# What is kept for one vocabulary.
+# The most bytes that are kept for one vocabulary.
 REMEMBERED_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LeafTokens:
-    """What each class of tokens does in each state of a leaf, and in the state before the quote that begins it.
+    """The target of each class of tokens in each state of a leaf, and in the state before the quote that begins it.
 
     Tokens that do alike in the leaf, and leave as many bytes, are of one *group*; those of them that leave the same bytes are of
     one class. A group of strings of up to 1,000 characters may end in any of 1,000 states, and has a hundred classes: so entries
@@ -51,16 +51,16 @@ class LeafTokens:
     Args:
         class_of: [V] class of each token; class 0 is dead everywhere.
         group: [C] the group of each class.
-        table: What each group does.
+        table: The behaviour of each group.
         inner: [G] uint64, a digest of all entries of a group that stay in the leaf.
         inner_set: [G] the number of the set of these entries.
         ended: Each class with each end that it leads to, as numbers, ascending; see `ended_by` and `find_ended`.
         outer: uint64, a digest of the states in which it does that.
         outer_set: The number of the set of these states.
-        which: The number of that end, as many end alike.
-        mark: Of each end, its number in the leaf.
-        characters: Of each end, the number of characters before it.
-        rest: Of each end, the number of the remainder.
+        which: The index of that end in the next three arrays, as many end alike.
+        mark: The number of each end in the leaf.
+        characters: The number of characters before each end.
+        rest: The number of the remainder after each end.
         targets: The numbers of states and ends in `table`.
         work: Steps that it took.
         remainders: The remainders, if the leaf is free text; None: those of the vocabulary.
@@ -146,7 +146,7 @@ def _made(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
     else:
         store = CountingStore(leaf, np.concatenate([own, before]), targets, limits)
     classes = classes_by_level(store, byte_class, vocabulary.trie)
-    # Of long strings each state does one thing with a token, which is quick to find.
+    # In long strings each state does one thing with a token, which is quick to find.
     work = store.work // 2 + len(classes.class_of) // IDS_A_STEP
     return _by_remainder(classes, leaf, targets, vocabulary, work)
 
@@ -161,14 +161,14 @@ def _by_remainder(
         leaf: The leaf.
         targets: The numbers of its states and ends.
         vocabulary: The tokens.
-        work: What was done so far.
+        work: The steps that were counted before.
     """
     table, of_vocabulary = classes.behaviours, vocabulary.remainders
     owner = np.repeat(np.arange(len(table)), np.diff(table.start))
     is_end = targets.is_end(table.target)
     outside = np.flatnonzero(is_end)
     inner, inner_set = _inside(table, ~is_end)
-    # What each group does at ends: few things, in thousands of states perhaps, so that sorting would be slow.
+    # The ends that each group leads to: few kinds, in thousands of states perhaps, so that sorting would be slow.
     ended = table.target[outside].astype(np.int64)
     met = np.bincount(ended) > 0
     present, choices = np.flatnonzero(met), max(int(np.count_nonzero(met)), 1)

@@ -1,4 +1,4 @@
-"""The automaton of what two automata both allow.
+"""The automaton of the sequences of tokens that two automata both allow.
 
 Where one falls back so does the product, to the pair of the states that both fall back to: a class that neither lists does
 what it does there. So bans stay as small beside a pattern as they are alone; only the last of a chain of pairs lists all classes.
@@ -19,9 +19,9 @@ from logitkit.compiler.tokens.effects.joint_classes import Side, joint_classes
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton, commonest_end, complete_with
 from logitkit.limits import Limits
 
-# So many ids of the vocabulary take as long as one other step.
+# This many ids of the vocabulary take as long as one other step.
 IDS_A_STEP = 4
-# What the pairs of one distance from the start cost by themselves, and how many known ones are compared in one step.
+# The cost of the pairs of one distance from the start by themselves, and how many known ones are compared in one step.
 ROUND_STEPS, PAIRS_A_STEP = 2000, 16
 
 
@@ -86,7 +86,7 @@ def intersect(a: TokenAutomaton, b: TokenAutomaton, limits: Limits) -> TokenAuto
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Moves:
-    """What some pairs list: [N] pair, class and the pair behind it, or `DEAD`."""
+    """The moves that some pairs list: [N] pair, class and the pair after it, or `DEAD`."""
 
     source: Ints
     symbol: Ints
@@ -112,7 +112,7 @@ class _Product:
         last = self.below(pairs) == pairs
         self.last += int(last.sum())
         self.limits.check_states(self.last)
-        # A pair that falls back costs what it lists, and is no state of a pattern.
+        # A pair that falls back costs only what it lists, and does not count as a state.
         self.count(len(pairs) + int(last.sum()) * self.a.classes // 4)
         parts = [self._all(pairs[last]), self._listed(pairs[~last])]
         return _Moves(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("source", "symbol", "target")))
@@ -130,7 +130,7 @@ class _Product:
         x, y = pairs // self.base, pairs % self.base
         (by_a, target_a), (by_b, target_b) = self._by_side(self.a, x), self._by_side(self.b, y)
         self.count(len(by_a) + len(by_b))
-        # What one side lists and the other does not, which is all where only one falls back, has its other target looked up.
+        # Look up each class that one side lists on the other side. If only one of them falls back, only that one lists any.
         listed = np.concatenate([by_a, by_b])
         which, symbol = listed // self.a.classes, listed % self.a.classes
         from_a, from_b = slice(0, len(by_a)), slice(len(by_a), None)
@@ -141,7 +141,7 @@ class _Product:
         in_a, in_b = np.concatenate([target_a, beside_b]), np.concatenate([beside_a, target_b])
         live = (in_a >= FIRST_STATE) & (in_b >= FIRST_STATE)
         target = np.where(live, in_a * self.base + in_b, DEAD)
-        # What is dead beside it is dead in the pair below too, if the state there does not fall back.
+        # A class that is dead on the other side is dead in the pair below too, if the state there does not fall back.
         falls = np.concatenate([self.b.falls(y)[which[from_a]], self.a.falls(x)[which[from_b]]])
         told = falls | (np.concatenate([beside_a, beside_b]) >= FIRST_STATE)
         listed, which, symbol, target = listed[told], which[told], symbol[told], target[told]

@@ -1,14 +1,14 @@
 """The classes of all tokens in an automaton that is put together from copies of leaves, without a look at the vocabulary.
 
-A schema `{"name": <string>, "id": <integer>}` has a copy of the leaf for strings, and few other states. What tokens do is
-known:
+A schema `{"name": <string>, "id": <integer>}` has a copy of the leaf for strings, and few other states. The outcomes of tokens
+are known:
 
-1. in the copy, from the leaf (`leaf_tokens`), and from what remainders do behind it (`rests`): of 300 classes of tokens most do
-   alike here, as the remainder `},` is dead behind this copy;
+1. in the copy, from the leaf (`leaf_tokens`), and from the outcomes of remainders after it (`rests`): of 300 classes of tokens
+   most do alike here, as the remainder `},` is dead after this copy;
 2. in the other states, by following the few tokens that are alive there (`trie_walk`): those that begin with `{"na`, and so on;
 3. in states beside a copy, as in the leaf, but for the few tokens that a walk finds (`literal_overrides`).
 
-Two tokens are of one class if they are of one class in each leaf, and the walks found the same of both. A class of tokens
+Two tokens are of one class if they are of one class in each leaf, and the walks found the same for both. A class of tokens
 that no walk has met has only what leaves say of it.
 """
 
@@ -41,7 +41,7 @@ __all__ = ["linked_classes"]
 # From this many classes on, the number of a class takes 32 bits.
 MANY_CLASSES = 2**14
 
-# What any automaton costs, however small, in steps.
+# The cost of any automaton, however small, in steps.
 LINKING_STEPS = 2000
 
 
@@ -146,7 +146,7 @@ class _Link:
         digest = sums_by_run(digest_of_pairs(source, outcome), sets.start)
         digest += digest_of_pairs(class_of_met, class_of_met)
         example, which = distinct_sets(digest, class_of_met, sets)
-        # Of the other tokens, those of one class do alike. Class 0 is dead everywhere.
+        # The other tokens do alike if they are of one class. Class 0 is dead everywhere.
         count = int(joint.max()) + 1
         left = np.bincount(joint, partition.size, count) - np.bincount(class_of_met, minlength=count)
         examples = np.full(count + len(example), -1)
@@ -172,7 +172,7 @@ class _Link:
         mine = np.flatnonzero(examples[symbol] == token)
         source, symbol, outcome = source[mine], symbol[mine], outcome[mine]
         columns = self._of_leaves(examples, _Overridden(len(examples), source, symbol))
-        # What is dead is listed where it would not be dead in the state that falls back.
+        # A dead outcome is listed where it may not be dead in the state that is fallen back to.
         alive = (outcome != DEAD) | (self.falls_back & (self.copies.like[source] > 0))
         columns.append((symbol[alive], source[alive], outcome[alive]))
         symbol, source, target = (
@@ -186,13 +186,13 @@ class _Link:
         return Behaviours(nothing, starts(count), source[order], target[order])
 
     def _of_leaves(self, examples: Ints, overridden: _Overridden) -> list[tuple[Ints, ...]]:
-        """Return what leaves say, but where walks say it, as columns of classes, states and outcomes."""
+        """Return the entries of leaves, except those that walks override, as columns of classes, states and outcomes."""
         copies = self.copies
         columns: list[tuple[Ints, ...]] = []
         beside = np.flatnonzero(copies.like)[: 0 if self.falls_back else None]
         real = examples >= 0
         for leaf in self.leaves:
-            # Of each class of the leaf, the classes of all tokens that are among it.
+            # For each class of the leaf, the classes of all tokens that are among it.
             own = np.where(real, leaf.classes_of(np.where(real, examples, 0)), 0)
             order = stable_order(own).astype(np.int32)
             first = np.searchsorted(own[order], np.arange(int(leaf.merged.max()) + 2))
@@ -228,7 +228,7 @@ class _Link:
         return columns
 
     def _called(self, frame: Ints, inside: Ints) -> Ints:
-        """Return the outcomes of quotes that push frames, each with an outcome behind it."""
+        """Return the outcomes of quotes that push frames, given the outcome after each."""
         example, which = examples(frame * np.int64(2**32) + inside)
         made = [
             self.outcomes.called(*pair) for pair in zip(frame[example].tolist(), inside[example].tolist(), strict=True)

@@ -1,6 +1,6 @@
 """A leaf in all its copies in one automaton: where its ends lead there, and which classes of tokens do alike in all copies.
 
-A vocabulary has hundreds of tokens that end a string and say more. Behind the copy in `{"a": <string>, "b": 1}` only few of them
+A vocabulary has hundreds of tokens that end a string and go on. After the copy in `{"a": <string>, "b": 1}` only few of them
 lead anywhere, as `","` and `",`; all others are of one class with the tokens that are dead in the whole leaf.
 """
 
@@ -23,18 +23,18 @@ from logitkit.vocabulary.ranges import expand
 
 __all__ = ["ENTRIES_A_STEP", "LinkedLeaf", "linked_leaf"]
 
-# So many entries of a table take as long as one other step.
+# This many entries of a table take as long as one other step.
 ENTRIES_A_STEP = 3
 
 
 @dataclass(eq=False, slots=True)
 class LinkedLeaf:
-    """What is known of one leaf in all its copies.
+    """The classes of tokens in one leaf, and where they lead in each of its copies.
 
     Args:
         copies: The copies.
-        known: What tokens do in the leaf.
-        merged: Of each class of tokens there, the class of those that do alike in all copies; 0 is dead.
+        known: The behaviours of tokens in the leaf.
+        merged: For each class of tokens there, the class of those that do alike in all copies; 0 is dead.
         source: The state of each entry, ascending.
         symbol: Its class.
         target: [copies, N] its target in each copy.
@@ -53,13 +53,13 @@ class LinkedLeaf:
 
 
 def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | TextRests, limits: Limits) -> LinkedLeaf:
-    """Say of one leaf where its ends lead in each copy, and make classes one that do alike in all.
+    """Find where the ends of a leaf lead in each copy, and merge the classes that do alike in all.
 
     Args:
         number: The number of the leaf.
         copies: The copies of all leaves.
-        known: What tokens do in the leaf.
-        rests: What remainders do behind it.
+        known: The behaviours of tokens in the leaf.
+        rests: The outcomes of remainders after it.
         limits: Bounds on the work.
 
     Raises:
@@ -109,7 +109,7 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
             outside[live],
             ended[live_end[ended]],
         )
-    # Of numbers of 16 bits, a stable sort is linear.
+    # A stable sort of 16-bit numbers is linear.
     order = np.argsort(source.astype(np.uint16) if known.states < 2**16 else source, kind="stable")
     does = np.empty((len(mine), len(target)), np.int32)
     if leaf.counted is None:

@@ -31,8 +31,8 @@ def then_pushdown(
     """Build the automaton of what comes before a marker, the marker, and what nests.
 
     Args:
-        before: What comes before the marker, and the marker. If the second part counts tokens, no state of it falls back.
-        second: What comes after it, over the same vocabulary.
+        before: The part before the marker, and the marker. If the second part counts tokens, no state of it falls back.
+        second: The part after it, over the same vocabulary.
         limits: Bounds on the result.
         bytes_of: [256] a token for each byte, needed if the marker is a text.
 
@@ -43,7 +43,7 @@ def then_pushdown(
     found = [start] if bytes_of is None else reached_by(before.remainders, second, bytes_of)
     number = {start: 0}
     of = np.array([-1 if reached is None else number.setdefault(reached, len(number)) for reached in found])
-    # New outcomes come behind those of the second part.
+    # New outcomes come after those of the second part.
     made = [reached for reached in number if reached.frames or reached.characters]
     outcome = {reached: second.targets.outcome(i) for i, reached in enumerate(made, len(second.nesting.state))}
     target = np.array([outcome.get(reached, reached.state) for reached in number])
@@ -65,7 +65,7 @@ def _costs(before: BeforeMarker, automaton: TokenAutomaton, ends: dict[int, int]
     """Return the least number of tokens to the end from each state before the marker; see `min_tokens_to_finish`.
 
     Args:
-        before: What comes before the marker.
+        before: The part before the marker, and the marker.
         automaton: Both parts.
         ends: How many tokens are needed from each target that is not before the marker.
     """

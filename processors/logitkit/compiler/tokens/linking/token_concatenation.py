@@ -24,7 +24,7 @@ from logitkit.vocabulary.ranges import expand
 
 __all__ = ["Ends", "joined", "until_token"]
 
-# So many entries of a table take as long as one other step.
+# This many entries of a table take as long as one other step.
 ENTRIES_A_STEP = 4
 
 
@@ -44,9 +44,9 @@ def until_token(first: TokenAutomaton, marker: int, second: TokenAutomaton, limi
     """Build the automaton of a sequence of `first`, a token, and a sequence of `second`; the token is where it occurs first.
 
     Args:
-        first: What comes before the token. Where it accepts, the token leads on.
+        first: The part before the token. Where it accepts, the token leads on.
         marker: The id of the token.
-        second: What comes after it, over the same vocabulary.
+        second: The part after it, over the same vocabulary.
         limits: Bounds on the result.
 
     Returns:
@@ -70,8 +70,8 @@ def joined(
     """Put what comes before a marker and what follows it into one table.
 
     Args:
-        before: What comes before the marker, and the marker.
-        second: What comes after it.
+        before: The part before the marker, and the marker.
+        second: The part after it.
         ends: Where the marker leads.
         rests: Classes of the second part that have no tokens, to be kept.
         limits: Bounds on the result.
@@ -159,7 +159,7 @@ def _rows_before(
     """Return the rows of the states before the marker: where each begins, its classes, and its targets.
 
     Args:
-        before: What comes before the marker.
+        before: The part before the marker, and the marker.
         ends: Where the marker leads, in the joined automaton.
         which: [C] the number of each class from now on.
         example: A class of each number.

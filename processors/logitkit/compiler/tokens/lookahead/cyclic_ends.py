@@ -38,7 +38,7 @@ def widths_of(outer: dict[int, list[int]], inner: list[tuple[int, int, int]]) ->
     """Return how many ways to pop the ends of cycles have, at least one each.
 
     Args:
-        outer: For each end, the frames behind which a cycle is left, once for each outcome.
+        outer: For each end, the frames after which a cycle is left, once for each outcome.
         inner: Ends, the frames that they pop, and the ends that they then lead to.
 
     Raises:

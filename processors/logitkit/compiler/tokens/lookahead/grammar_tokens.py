@@ -1,4 +1,4 @@
-"""From a pushdown automaton over bytes that looks ahead to an automaton over the tokens of a vocabulary.
+"""Compile a pushdown automaton over bytes that looks ahead into an automaton over the tokens of a vocabulary.
 
 What a token does is an outcome, as for every automaton that nests (`outcomes`); a token may pop frames and then be looked at
 again. The end of the text is a symbol too: EOS may pop frames before it finishes, so it has a class of its own with outcomes.
@@ -57,7 +57,7 @@ def grammar_automaton(
         dfa: The language.
         vocabulary: The tokens.
         limits: Bounds on the work.
-        name: What the language is called in an error.
+        name: The name of the language in an error.
         max_depth: Most frames on a stack; a token that needs more is illegal.
         closing: Whether to work out how many tokens are needed to the end; see `grammar_closing`.
         splits: Whether a token may have several outcomes.
@@ -106,7 +106,7 @@ def grammar_automaton(
             f"{name} is not deterministic: a token may stand for itself, whatever its text is, where other text begins too; put "
             "a special token between them"
         )
-    # What numbering outcomes asks of an automaton: its states, its ends, and how many frames each state needs.
+    # Numbering outcomes needs these of an automaton: its states, its ends, and how many frames each state needs.
     finished, none = dfa.step[:, dfa.end] == FINISHED, np.zeros(0, np.int64)
     outline = NestedDfa(
         np.zeros((dfa.states, 0), np.int32), dfa.byte_class, finished, dfa.start, none, none, store.after_end, dfa.need

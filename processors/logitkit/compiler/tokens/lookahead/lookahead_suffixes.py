@@ -1,4 +1,4 @@
-"""What the ends of tokens do in a pushdown automaton that looks at a byte before it reads it.
+"""The behaviours of the ends of tokens in a pushdown automaton that looks at a byte before it reads it.
 
 As in `suffix_behaviours`, the behaviour of a byte and a text after it follows from the byte's class and the text's behaviour,
 shorter ends first. But here a state may pop a frame and then look at the same byte again: what the text does there depends on
@@ -15,7 +15,7 @@ pops any number of frames. They have no level, and are worked out last, together
 is known.
 
 If the automaton has several outcomes for a symbol, so have its texts: a behaviour then lists a state several times. A pop that
-leads to several outcomes behind a frame is several pops, the first with the first outcome behind each frame, and so on.
+leads to several outcomes after a frame is several pops, the first with the first outcome after each frame, and so on.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ FORWARD = 3
 # The size of the table in which the outcomes of texts are looked up.
 DENSE = 2**22
 
-# What it costs to find one exception, and to work out one pop.
+# The cost of finding one exception, and of working out one pop.
 EXCEPTION_STEPS, POP_STEPS = 2, 8
 
-# What an exception costs besides, if a state may have several outcomes: equal ones are found by sorting.
+# The cost of an exception besides, if a state may have several outcomes: equal ones are found by sorting.
 SEVERAL_STEPS = 4
 
 

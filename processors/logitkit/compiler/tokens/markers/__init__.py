@@ -1,6 +1,6 @@
-"""Any text before a marker, and then a language: the part before the marker needs no table of its own for each state.
+"""Any text before a marker, and then a language: the part before the marker is compiled once, whatever comes after it.
 
-before_marker     the automaton over tokens
+before_marker     the table of the part before the marker
 marker_targets    numbers for its targets
-remainder_walk    what a token that contains the marker does after it
+remainder_walk    where the bytes lead that a token has after the marker
 """

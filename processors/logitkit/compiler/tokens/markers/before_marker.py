@@ -1,4 +1,4 @@
-"""What tokens do in the text before a marker, and where they end it.
+"""Where tokens lead in the text before a marker, and where they end it.
 
 Take "anything until `</think>`". Most tokens stay in the text. A token such as `</` leads into the marker, and `>` ends it. The
 token `>{"a` ends it too and says more: its *remainder* `{"a` belongs to whatever comes after the marker. Only the automaton
@@ -42,7 +42,7 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["BeforeMarker", "before_text", "before_token"]
 
-# What is kept for one vocabulary.
+# The most bytes that are kept for one vocabulary.
 REMEMBERED_BYTES = 32 * 2**20
 
 

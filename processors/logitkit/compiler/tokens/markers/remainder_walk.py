@@ -1,7 +1,7 @@
 """Where a text leads from the start of an automaton over tokens: byte by byte, by the tokens that are single bytes.
 
-Of a token that ends a marker, some bytes may be left: of `</think>{"a`, these are `{"a`. They may be no token themselves. But if
-each byte is a token, then `{`, `"` and `a` one after another do what the three of them do at once.
+A token that ends a marker may have bytes left: those of `</think>{"a` are `{"a`. They may not be a token themselves. But if each
+byte is a token, then `{`, `"` and `a` one after another do what the three of them do at once.
 """
 
 from __future__ import annotations

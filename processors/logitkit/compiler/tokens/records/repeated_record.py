@@ -1,7 +1,7 @@
 """A record that is repeated up to many times, such as a line, and what comes after the last one: the tokens are read in one copy.
 
 A token does in each copy what it does in the copy before it, one copy further on, unless the copies end before the token does.
-What comes after the records is read after each of the copies, so that a token shows how many records end in it.
+The text after the records is read after each of the copies, so that a token shows how many records end in it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOTHING = ByteDfa(
     np.zeros((FIRST_STATE + 1, 1), np.int32), np.zeros(256, np.int64), np.arange(3) == FIRST_STATE, FIRST_STATE
 )
 
-# So many entries of the table take as long as one other step.
+# This many entries of the table take as long as one other step.
 ENTRIES_A_STEP = 4
 
 

@@ -17,7 +17,7 @@ __all__ = ["RepeatedAutomaton", "Repetition"]
 
 @dataclass(frozen=True, eq=False)
 class Repetition:
-    """What tokens do in the first copy of a record and after the last one, and how often the record is repeated.
+    """The rows of the first copy of a record and of the text after the last one, and how often the record is repeated.
 
     Args:
         first: The rows of the first copy, whose first state is its beginning, and of the rest in its place. Targets are those of
@@ -102,10 +102,10 @@ class Repetition:
 
 @dataclass(frozen=True, eq=False)
 class RepeatedAutomaton(TokenAutomaton):
-    """A token automaton that can be built again from less.
+    """A token automaton that can be built again from the rows of one copy of its record.
 
     Args:
-        repetition: What it is built from.
+        repetition: The rows that it is built from.
     """
 
     repetition: Repetition = field(kw_only=True)

@@ -50,7 +50,7 @@ class StateAndCount:
 
 
 class Counting(NamedTuple):
-    """What outcomes do to the count: all are [N] int32.
+    """The effects of outcomes on the count: all are [N] int32.
 
     Args:
         low: The least count before the token for which the outcome is legal.
@@ -91,7 +91,7 @@ class Thresholds:
         row_start: Where the row of each state begins.
         row_target: The targets in these rows.
         targets: Says which of them are outcomes.
-        counting: What they do to the count.
+        counting: The effects of outcomes on the count.
     """
 
     def __init__(

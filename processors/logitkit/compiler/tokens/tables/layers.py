@@ -1,4 +1,4 @@
-"""What tokens do in texts of a limited number of tokens: one layer of states for each number of them.
+"""Where tokens lead in texts of a limited number of tokens: one layer of states for each number of them.
 
 See `compiler.networks.token_limits`. The table of classes knows what tokens do after the first token of the text. A fresh state
 does the same. A state of layer `n` does the same too, but where that stays in the text, it leads to layer `n + 1`; in the last
@@ -17,7 +17,7 @@ from logitkit.vocabulary.ranges import expand
 
 __all__ = ["in_layers"]
 
-# So many entries of a table take as long as one other step.
+# This many entries of a table take as long as one other step.
 ENTRIES_A_STEP = 3
 
 
@@ -25,7 +25,7 @@ def in_layers(behaviours: Behaviours, token_limits: tuple[TokenLimit, ...], stat
     """Return the behaviours of classes with those of all layers.
 
     Args:
-        behaviours: What each class does in all other states; the default of each is dead.
+        behaviours: The behaviour of each class in all other states; the default of each is dead.
         token_limits: The texts.
         states: The number of states.
         limits: Bounds on the work.

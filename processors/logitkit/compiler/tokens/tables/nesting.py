@@ -1,4 +1,4 @@
-"""What tokens do to the stack of a row, as tables."""
+"""The effects of tokens on the stack of a row, as tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["FLAT", "Nesting"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Nesting:
-    """What tokens do to the stack, besides leading to a state.
+    """The effects of tokens on the stack, besides leading to a state.
 
     An outcome (`Targets`) pops a frame, and then does what its rest does in the frame's row; or it pushes frames and leads to a
     state.
@@ -24,12 +24,12 @@ class Nesting:
         max_depth: Most frames on a stack.
         state: [N] int32, the state in the end.
         pushed: [N, P] int32, the frames that are pushed, the outermost first, then 0.
-        rest: [N] int32, the class of what goes on behind a popped frame; 0 where none is popped.
+        rest: [N] int32, the class of the rest that goes on after a popped frame; 0 where none is popped.
         height: [N] int32, the most frames that are on the stack meanwhile, or must be later before a bracket is closed, more than
             there were before.
         pops: The most frames that a token pops.
-        cost: [S] int32, tokens that are needed, at least, from each state to its closing bracket, or to the end; of a frame from
-            what is behind it. None: nothing is counted.
+        cost: [S] int32, tokens that are needed, at least, from each state to its closing bracket, or to the end; for a frame,
+            from the state after it. None: nothing is counted.
         strings: Number of frames that stand for strings. A string may be open besides as many brackets as are allowed.
         counting: [4, N] int32, what outcomes do to the count of a state (`Counting`). None: nothing.
         blocks: Number of frames of calls that do not recur, such as those of blocks of items. They are the last of all.

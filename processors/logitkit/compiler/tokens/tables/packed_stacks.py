@@ -28,7 +28,7 @@ def rows_of(stacks: Tensor) -> list[Packed]:
 
 
 def stacks_of(rows: Sequence[Packed], depth: int) -> Tensor:
-    """Return rows with room for so many frames as [B, depth] int32."""
+    """Return rows with room for `depth` frames as [B, depth] int32."""
     return torch.from_numpy(np.ndarray((len(rows), depth), np.int32, bytearray(b"".join(rows))))
 
 
@@ -39,5 +39,5 @@ def frames_of(row: Packed) -> tuple[int, ...]:
 
 
 def packed(frames: tuple[int, ...], width: int) -> Packed:
-    """Return the row of so many bytes with these frames."""
+    """Return the row of `width` bytes with these frames."""
     return array("i", frames).tobytes().ljust(width, b"\0")

@@ -1,4 +1,4 @@
-"""What the mask of a row with a stack depends on, and which classes are legal there."""
+"""The place of a row with a stack, on which its mask depends, and the classes that are legal there."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["ILLEGAL", "NO_LIMIT", "LegalClasses", "Place"]
 # In place of the tokens that are left to a row: nothing is counted.
 NO_LIMIT = -1
 
-# What an illegal token costs.
+# The cost of an illegal token.
 ILLEGAL = 2**30
 
-# What is legal behind some frames, which are those of many places.
+# The most bytes that are kept of the rests that are legal after some frames, which many places share.
 REMEMBERED_BYTES = 2**20
 
-# Tokens may pop more frames than Python's stack is deep: so many at once.
+# Tokens may pop more frames than Python's stack is deep: this many are followed at once.
 RECURSION = 64
 
 
@@ -94,7 +94,7 @@ class LegalClasses:
         return np.searchsorted(outside, self.row_start), self.row_class[outside], which
 
     def _legal(self, state: int, frames: tuple[int, ...], room: int, legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Write to `legal` what a row says of the classes that it lists, and return it.
+        """Write to `legal` whether each class that a row lists is legal, and return it.
 
         Args:
             state: A state, or a frame that has been popped.
@@ -117,13 +117,13 @@ class LegalClasses:
         return legal
 
     def _behind(self, frames: tuple[int, ...], room: int) -> NDArray[np.bool_]:
-        """Return which rests of tokens are legal behind the innermost frame, [C]; class 0, which is no rest, is."""
+        """Return [C] which rests of tokens are legal once the innermost frame is popped; class 0, which is not a rest, is."""
         # More room than any outcome needs is the same as that much.
         room = min(room, self.highest)
         found = self._after.get((frames, room))
         if found is None:
             if len(frames) > RECURSION and len(frames) % RECURSION == 0:
-                # What is below is worked out first, from the bottom up, so that Python's stack is deep enough.
+                # The rests after lower frames are worked out first, from the bottom up, so that Python's stack is deep enough.
                 for depth in range(RECURSION, len(frames), RECURSION):
                     self._behind(frames[:depth], room + self.nesting.counted(frames[depth:], self.states))
             found = np.zeros(self.classes, np.bool_)
@@ -134,7 +134,7 @@ class LegalClasses:
         return found
 
     def _costs(self, state: int, frames: tuple[int, ...], room: int, costs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Write to `costs` what is needed behind each class that a row lists, `ILLEGAL` where it is illegal, and return it.
+        """Write to `costs` the tokens needed after each class that a row lists, `ILLEGAL` where it is illegal, and return it.
 
         Args:
             state: A state, or a frame that has been popped.

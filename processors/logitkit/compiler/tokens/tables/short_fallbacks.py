@@ -2,7 +2,8 @@
 
 A look-up visits a state and all that it falls back to, one after another; on a device all rows of a batch wait for the longest
 chain of the bank. So a state at depth d of its chain takes over the rows of the next few below it, as many as the lowest bit of d
-says, and falls back behind them: no chain is longer than the bits of its depth, and no row is copied more often than that.
+says, and falls back to the one below these: no chain is longer than the bits of its depth, and no row is copied more often than
+that.
 
 Source: Fenwick, A new data structure for cumulative frequency tables (1994), for which rows to take over.
 """
@@ -25,7 +26,7 @@ LONG = 8
 
 
 class Rows(NamedTuple):
-    """What each state lists, and the state that does the rest.
+    """The classes that each state lists, with their targets, and the state that does the rest.
 
     Args:
         start: [S + 1] int64, where the row of each state begins.

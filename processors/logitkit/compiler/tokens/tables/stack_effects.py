@@ -1,7 +1,7 @@
-"""What tokens do to the stack and the count of a row, besides leading from state to state.
+"""The effects of tokens on the stack and the count of a row, besides leading from state to state.
 
-In `{"a": {"a": ...}}` the bracket that opens a member's value pushes a frame, which says what comes behind it; the bracket that
-closes it pops that frame. A token may do both, several times. What it does altogether is an *outcome*, worked out when the
+In `{"a": {"a": ...}}` the bracket that opens a member's value pushes a frame, which says what comes after the value; the bracket
+that closes it pops that frame. A token may do both, several times. Its whole effect is an *outcome*, worked out when the
 automaton is compiled; here it is looked up. An automaton whose states say everything has no outcomes, and rows under it have
 neither stack nor count.
 """
@@ -25,16 +25,16 @@ from logitkit.compiler.tokens.tables.token_table import TokenTable
 
 __all__ = ["StackEffects"]
 
-# What is worked out of the stacks of rows, which come back to the same ones: some thousand of the usual depth.
+# The most bytes that are kept of effects on stacks, since rows come back to the same ones: some thousand of the usual depth.
 REMEMBERED_BYTES = 2**21
 
 
 @dataclass(frozen=True, eq=False)
 class StackEffects(TokenTable):
-    """A table of tokens whose rows may have a stack of frames, each standing for what comes behind an open bracket.
+    """A table of tokens whose rows may have a stack of frames, each standing for what comes once an open bracket is closed.
 
     Args:
-        nesting: What tokens do to the stack.
+        nesting: The effects of tokens on the stack.
     """
 
     nesting: Nesting = field(default=FLAT, kw_only=True)
@@ -61,7 +61,7 @@ class StackEffects(TokenTable):
 
     @cached_property
     def outcome_cost(self) -> NDArray[np.int64]:
-        """[N] tokens that are needed behind each outcome that pushes."""
+        """[N] tokens that are needed after each outcome that pushes."""
         pushed = np.where(self.nesting.pushed > 0, self.cost[self.nesting.pushed], 0)
         found: NDArray[np.int64] = self.cost[self.nesting.state] + pushed.sum(axis=1)
         return found
@@ -88,7 +88,7 @@ class StackEffects(TokenTable):
 
     @cached_property
     def counting(self) -> Counting | None:
-        """What outcomes do to the count of a state; None: nothing."""
+        """The effects of outcomes on the count of a state; None: they have no effect."""
         return None if self.nesting.counting is None else Counting.of(self.nesting.counting)
 
     def step(self, state: int, stack: Packed, token: int) -> tuple[int, Packed]:
@@ -102,7 +102,7 @@ class StackEffects(TokenTable):
         return self.behind(target, stack, StateAndCount.count(state))
 
     def behind(self, target: int, stack: Packed, count: int) -> tuple[int, Packed]:
-        """Return the state and the stack behind a target, be it a state, `DEAD` or an outcome.
+        """Return the state and the stack after a target, be it a state, `DEAD` or an outcome.
 
         Args:
             target: The target.

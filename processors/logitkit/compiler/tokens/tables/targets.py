@@ -13,7 +13,7 @@ By hand, for an automaton of 120 states, of which 20 are frames:
     125    outcome 5
 
 Invariants: while an automaton is compiled, there are targets for counted moves as well, from 2**29 on (`CountedMoves`): no limit
-allows so many states and outcomes. Outcomes that lead to each other get their numbers together; until then, negative numbers
+allows that many states and outcomes. Outcomes that lead to each other get their numbers together; until then, negative numbers
 stand for them. In the tables of an automaton, there are none, and targets are dense: an array of states and
 then outcomes has an entry for each target. In the tables of a bank, automata have different numbers of states, so outcomes begin
 at 2**30 for all of them (`BANK_TARGETS`). If all states move by a number, outcomes move by the same.

@@ -22,7 +22,7 @@ from logitkit.vocabulary.ranges import expand
 
 __all__ = ["TokenAutomaton", "commonest_end", "complete_with"]
 
-# So many classes, and entries of the rows, tell most automata apart.
+# This many classes, and entries of the rows, tell most automata apart.
 HASHED = 2**12
 
 
@@ -60,9 +60,9 @@ class TokenAutomaton(StackEffects):
         eos_ids: Ids that end a sequence.
         pad_id: Id that a finished row may emit besides, or None.
         work: Steps that compiling it took.
-        dropped: What is said about parts of the language that were left out when it was compiled.
-        ignored: What is said about annotations.
-        layers: What tokens do besides, if the language is not deterministic: automata with the same classes, states and frames.
+        dropped: Notes about parts of the language that were left out when it was compiled.
+        ignored: Notes about annotations.
+        layers: Further outcomes, if the language is not deterministic: automata with the same classes, states and frames.
     """
 
     accepting: NDArray[np.bool_]
@@ -92,14 +92,14 @@ class TokenAutomaton(StackEffects):
 
         Args:
             class_of: [V] class of each token.
-            behaviours: What each class does.
+            behaviours: The behaviour of each class.
             accepting: [S] where EOS ids are legal that are not among `ends`.
             start: The start state.
             eos_ids: Ids that end a sequence.
             pad_id: Id that a finished row may emit besides.
             fallback: [S] the state that each state falls back to, where the behaviours list only what differs from that.
             ends: For some EOS ids [S] where they are legal; what their classes do otherwise does not count.
-            nesting: What outcomes do, which are the targets that are no states.
+            nesting: The outcomes, which are the targets that are not states.
             end_class: The class of EOS ids that are not among `ends`, if they do more than finish: they may pop frames first.
         """
         states = len(accepting)
@@ -118,7 +118,7 @@ class TokenAutomaton(StackEffects):
         owner = np.repeat(np.arange(classes, dtype=narrow), behaviours.start[1:] - behaviours.start[:-1])
         # A stable sort of 16-bit numbers is a radix sort: linear.
         order = np.argsort(behaviours.source.astype(np.uint16 if states < 2**16 else np.int32), kind="stable")
-        # Outcomes are targets that are none of its states.
+        # Outcomes are targets beyond its states.
         highest = max(states, int(behaviours.target.max(initial=0)))
         target: Ints = behaviours.target.astype(np.int16 if highest < 2**15 else np.int32)
         row_start = starts(np.bincount(behaviours.source, minlength=states))
@@ -170,7 +170,7 @@ class TokenAutomaton(StackEffects):
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Numbers that equal automata share and others seldom do, as hashes of some classes and rows are among them."""
-        # Of all classes some that are far apart: all of them would take as long as the first mask.
+        # The classes of some tokens that are far apart: those of all would take as long as the first mask.
         some = self.class_of[:: 1 + len(self.class_of) // HASHED]
         nesting, hashed = self.nesting, (some, self.row_class[:HASHED], self.row_target[:HASHED])
         of_table = self.start, self.states, self.classes, len(self.row_class), len(self.class_of)
@@ -191,7 +191,7 @@ class TokenAutomaton(StackEffects):
 
     @property
     def _numbers(self) -> tuple[Any, ...]:
-        """What tells automata apart besides their arrays and layers."""
+        """The numbers that tell automata apart, besides their arrays and layers."""
         nesting, numbers = self.nesting, (self.start, self.eos_ids, self.pad_id)
         depths = nesting.frames, nesting.strings, nesting.max_depth, nesting.pops
         blocks = (nesting.blocks, nesting.open_blocks) if nesting.blocks else ()
@@ -227,7 +227,7 @@ class TokenAutomaton(StackEffects):
             return self
         found, states = self, np.arange(self.states)
         below = states
-        # What is listed first on the way down counts.
+        # The target that is listed first on the way down counts.
         while True:
             goes_on = self.fallback[below] != below
             states, below = states[goes_on], self.fallback[below[goes_on]]

@@ -165,7 +165,7 @@ class TokenTable:
             ids, classes = self._alive
             ids = ids[chosen.take(classes)]
             return (True, ids) if len(ids) <= longest else None
-        # The index by class costs as much as a few passes over all ids, so it is made for an automaton that is in use.
+        # Making the index by class takes as long as a few passes over all ids, so it is made for an automaton that is in use.
         if next(self._listings) < WORTH_AN_INDEX:
             legal = self.per_token(chosen)
             count = int(np.count_nonzero(legal))

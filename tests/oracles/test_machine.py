@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge, UnsupportedSchema
-from logitkit.languages import Language
+from logitkit.languages import Language, any_text, dispatch, json_schema, optional, sequence
 from tests.examples import examples
 from tests.languages.patterns import Tree, written
 from tests.languages.random_languages import SCHEMAS, languages, trees, words
 from tests.languages.vocabularies import CROSSING, GAPS, NAMED, SPELLED, TEXT, VALUES
-from tests.oracles.described import machine, machine_of, pattern_node, schema_rules, text, until
+from tests.oracles.described import machine, machine_of, pattern_node, schema_rules, text, until, without
 from tests.oracles.drawn import gbnf_of, grammars, schemas
 from tests.oracles.executors import compare
 from tests.oracles.machine import Machine, TooMany
@@ -34,13 +34,19 @@ TWO = lk.Vocabulary(
     pad_id=len(TOKENS) + 1,
     special={"<t>": len(TOKENS) + 2, "<o>": len(TOKENS) + 4},
 )
-# Every byte is a token, so strings and what follows markers are shared. A vocabulary may have two tokens of one text.
-BYTES = lk.Vocabulary(
-    [*(bytes([byte]) for byte in range(256)), *TOKENS, *ENDS],
-    eos_ids=[256 + len(TOKENS)],
-    special={"<t>": 257 + len(TOKENS), "<o>": 259 + len(TOKENS)},
-)
-VOCABULARIES = {"named": NAMED, "spelled": SPELLED, "gaps": GAPS, "two": TWO, "bytes": BYTES}
+
+
+def with_each_byte(*more: bytes) -> lk.Vocabulary:
+    """Return a vocabulary in which every byte is a token, so that strings and the text after markers are shared."""
+    tokens = [*(bytes([byte]) for byte in range(256)), *TOKENS, *more]
+    special = {"<t>": len(tokens) + 1, "<o>": len(tokens) + 3}
+    return lk.Vocabulary([*tokens, *ENDS], eos_ids=[len(tokens)], special=special)
+
+
+BYTES = with_each_byte()
+# Two of these tokens fill a string whose characters are counted.
+LONG = with_each_byte(b"a" * 35, b"b" * 34 + b'"')
+VOCABULARIES = {"named": NAMED, "spelled": SPELLED, "gaps": GAPS, "two": TWO, "bytes": BYTES, "long": LONG}
 vocabularies = st.sampled_from(["named", "gaps", "two", "two", "bytes"])
 chances = st.integers(0, 2**32).map(Random)
 AMBIGUOUS = "no automaton with one stack can follow both"
@@ -54,13 +60,14 @@ def check(
     *,
     closing: int | None = None,
     exact: bool = True,
+    by_bytes: bool = True,
 ) -> None:
     """Compare a constraint with its oracle; it may be refused only if no text is possible, or it is too large."""
     try:
         start = oracle.start()
         possible = oracle.possible(start, closing)
         constraint = build()
-        compare([(constraint, oracle)] * 3, chance, closing=closing, exact=exact)
+        compare([(constraint, oracle)] * 3, chance, closing=closing, exact=exact, by_bytes=by_bytes)
     except (TooMany, PatternTooLarge, UnsupportedSchema):
         assume(False)
     except ConfigurationError as error:
@@ -94,17 +101,24 @@ def test_automata_over_tokens(transitions: dict[tuple[int, int], int], accepting
         return Alt((*moves, *([Text(())] if state in accepting else [])))
 
     oracle = machine(Call("0"), TWO, {str(state): rule(state) for state in range(5)})
-    check(lambda: lk.Dfa(transitions, 0, accepting, TWO), oracle, chance)
+    check(lambda: lk.Dfa(transitions, 0, accepting, TWO), oracle, chance, by_bytes=False)
 
 
 # Deeper than any text here.
 DEEP = 32
-depths = st.sampled_from(SCHEMAS).flatmap(lambda schema: st.tuples(st.just(schema), st.integers(1, 3)))
+LISTS: Any = {"type": "array", "items": {"$ref": "#"}}
+TREE: Any = {
+    "type": "object",
+    "properties": {"a": LISTS, "b": {"const": "a"}},
+    "required": ["b"],
+    "additionalProperties": False,
+}
+depths = st.tuples(st.sampled_from([*SCHEMAS, True, LISTS, TREE]), st.integers(1, 3))
 some_schemas = schemas().map(lambda schema: (schema, DEEP)) | depths
 
 
 @settings(max_examples=examples(320))
-@given(some_schemas, st.sampled_from(["two", "bytes"]), chances)
+@given(some_schemas, st.sampled_from(["two", "bytes", "long", "long"]), chances)
 def test_schemas(given: tuple[Any, int], name: str, chance: Random) -> None:
     (schema, depth), vocabulary = given, VOCABULARIES[name]
     oracle = machine(Call("#"), vocabulary, schema_rules(schema), depth)
@@ -140,8 +154,18 @@ def grammar(rules: dict[str, Node], **options: Any) -> lk.Grammar:
     return lk.Grammar(text, BYTES, limits=LIMITS, **options)
 
 
-@settings(max_examples=examples(320))
-@given(languages(SCHEMAS), st.sampled_from(["named", "spelled", "gaps", "two", "bytes"]), chances)
+# A value before, between and after markers, which a token may cross.
+schema_languages = st.sampled_from([*SCHEMAS, True]).map(json_schema)
+tagged = st.builds(
+    lambda marker, value, more: sequence(any_text(marker), value, optional(sequence(any_text(marker), more))),
+    words,
+    schema_languages,
+    schema_languages,
+) | st.builds(lambda marker, value: dispatch({marker: sequence(marker, value, marker)}), words, schema_languages)
+
+
+@settings(max_examples=examples(800))
+@given(languages(SCHEMAS) | tagged, st.sampled_from(["named", "spelled", "gaps", "two", "bytes"]), chances)
 def test_languages(language: Language, name: str, chance: Random) -> None:
     vocabulary = VOCABULARIES[name]
     check(
@@ -196,7 +220,7 @@ def test_one_constraint_after_another(first: Any, second: Any, marker: str | int
 def test_intersections(given: list[Any], chance: Random) -> None:
     def node_of(one: Any) -> Node:
         if isinstance(one, list):
-            return Free((), tuple(tuple(word.encode()) for word in one), utf8=False)
+            return without(one, TWO)
         return schema_rules(one)["#"] if isinstance(one, dict) else pattern_node(one)
 
     def constraint_of(one: Any) -> Any:

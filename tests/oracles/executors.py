@@ -170,7 +170,7 @@ def chosen(legal: Tensor, row: Writing, chance: Random) -> int:
         return chance.choice([*row.machine.tokens])
     ids = [token for token in [*row.machine.tokens, *row.machine.ends] if legal[token]]
     going_on = [token for token in ids if token not in row.machine.ends]
-    if going_on and chance.random() < 0.2:
+    if going_on and chance.random() < 0.25:
         return max(going_on, key=lambda token: len(row.machine.tokens[token] or b""))
     return chance.choice(going_on) if going_on and chance.random() < 0.9 else chance.choice(ids)
 

@@ -20,7 +20,7 @@ from tests.languages.patterns import Tree, written
 from tests.languages.random_languages import SCHEMAS, languages, trees, words
 from tests.languages.vocabularies import CROSSING, GAPS, NAMED, SPELLED, TEXT, VALUES
 from tests.oracles.described import machine, machine_of, pattern_node, schema_rules, text, until, without
-from tests.oracles.drawn import gbnf_of, grammars, schemas
+from tests.oracles.drawn import gbnf_of, grammars, palindromes, schemas
 from tests.oracles.executors import compare
 from tests.oracles.machine import Machine, TooMany
 from tests.oracles.nodes import Alt, Both, Call, Free, Node, OneToken, Seq, Text
@@ -125,6 +125,20 @@ def test_schemas(given: tuple[Any, int], name: str, chance: Random) -> None:
     check(lambda: lk.JsonSchema(schema, vocabulary, max_depth=depth), oracle, chance)
 
 
+counted = st.builds(
+    lambda least, most: {"type": "string", "minLength": least, "maxLength": most},
+    st.sampled_from([0, 3, 69]),
+    st.integers(69, 72),
+)
+
+
+@settings(max_examples=examples(24))
+@given(counted | counted.map(lambda string: {"type": "array", "items": string}), chances)
+def test_counted_strings(schema: Any, chance: Random) -> None:
+    oracle = machine(Call("#"), LONG, schema_rules(schema), DEEP)
+    check(lambda: lk.JsonSchema(schema, LONG, max_depth=DEEP), oracle, chance)
+
+
 @settings(max_examples=examples(120))
 @given(some_schemas, st.integers(1, 6), chances)
 def test_schemas_within_a_number_of_tokens(given: tuple[Any, int], closing: int, chance: Random) -> None:
@@ -141,7 +155,7 @@ def test_schemas_within_a_number_of_tokens(given: tuple[Any, int], closing: int,
 
 @pytest.mark.filterwarnings("ignore:Grammar. the rule")
 @settings(max_examples=examples(320))
-@given(grammars(), st.sampled_from([1, 2, 16]), st.none() | st.integers(1, 6), chances)
+@given(grammars() | palindromes(), st.sampled_from([1, 2, 16]), st.none() | st.integers(1, 6), chances)
 def test_grammars(rules: dict[str, Node], configurations: int, closing: int | None, chance: Random) -> None:
     oracle = machine(Call("root"), BYTES, rules)
     options = {"configurations": configurations, "closing": closing or False}
@@ -182,15 +196,26 @@ def test_languages_within_a_number_of_tokens(language: Language, name: str, clos
 
 
 ANYTHING = Free(utf8=False)
+
+
+def part(tree: Tree | None, vocabulary: lk.Vocabulary) -> lk.Regex | None:
+    """Return the constraint of a part. It must have a text of its own, although tokens may cross its ends."""
+    try:
+        return None if tree is None else lk.Regex(written(tree), vocabulary)
+    except ConfigurationError:
+        assume(False)
+        raise
+
+
 FINITE: list[Any] = [schema for schema in SCHEMAS if "$ref" not in str(schema)]
 
 
-@settings(max_examples=examples(240))
+@settings(max_examples=examples(480))
 @given(
     st.none() | trees(2),
-    st.none() | trees(2) | some_schemas,
+    st.none() | trees(2) | some_schemas | some_schemas,
     st.sampled_from(["<t>", ">", "<a", "ab"]) | st.just(0),
-    vocabularies,
+    st.sampled_from(["named", "two", "bytes", "bytes", "bytes"]),
     chances,
 )
 def test_one_constraint_after_another(first: Any, second: Any, marker: str | int, name: str, chance: Random) -> None:
@@ -204,10 +229,10 @@ def test_one_constraint_after_another(first: Any, second: Any, marker: str | int
     after = Call("#") if rules else ANYTHING if second is None else pattern_node(second)
 
     def build() -> Any:
-        one = first and lk.Regex(written(first), vocabulary)
+        one = part(first, vocabulary)
         if isinstance(second, tuple):
             return lk.then(one, lk.JsonSchema(second[0], vocabulary, max_depth=second[1]), marker)
-        return lk.then(one, second and lk.Regex(written(second), vocabulary), marker)
+        return lk.then(one, part(second, vocabulary), marker)
 
     check(build, machine(Seq((before, after)), vocabulary, rules, depth), chance)
 
@@ -238,7 +263,7 @@ def test_forced_prefixes(prefix: str, tree: Any, name: str, chance: Random) -> N
     vocabulary = VOCABULARIES[name]
 
     def build() -> Any:
-        return lk.ForcedPrefix(prefix, vocabulary, then=tree and lk.Regex(written(tree), vocabulary))
+        return lk.ForcedPrefix(prefix, vocabulary, then=part(tree, vocabulary))
 
     oracle = machine(Seq((text(prefix), ANYTHING if tree is None else pattern_node(tree))), vocabulary)
     check(build, oracle, chance)

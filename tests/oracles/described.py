@@ -34,7 +34,7 @@ from tests.oracles.nodes import (
     Text,
 )
 
-__all__ = ["machine", "machine_of", "pattern_node", "schema_rules", "text", "until"]
+__all__ = ["machine", "machine_of", "pattern_node", "schema_rules", "text", "until", "without"]
 
 # In vocabularies with a token for each byte, all that is looked at: the oracle is slow.
 SHOWN = frozenset(bytes([byte]) for byte in b'ab<t>[]{},:"\\truefalsnoebdi01.-+E\x00\xff\xc3\xa9\xe2\x82\xac')
@@ -307,3 +307,9 @@ def until(marker: str | int, vocabulary: lk.Vocabulary) -> Free:
     """Return anything up to a marker, as `then` has it: also text that is not UTF-8."""
     ways = [(Special(marker),)] if isinstance(marker, int) else Describer(LiteralText(""), vocabulary).ways(marker)
     return Free(tuple((way, Text(())) for way in ways), utf8=False)
+
+
+def without(words: list[str], vocabulary: lk.Vocabulary) -> Free:
+    """Return anything in which some texts do not occur, as `BannedStrings` has it."""
+    ways = Describer(LiteralText(""), vocabulary).markers(words, words)
+    return Free((), ways, utf8=False)

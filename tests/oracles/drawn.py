@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.oracles.described import text
 from tests.oracles.nodes import Alt, Call, Chars, Node, Repeat, Seq, Text
 
-__all__ = ["gbnf_of", "grammars", "schemas"]
+__all__ = ["gbnf_of", "grammars", "palindromes", "schemas"]
 
 
 def gbnf_of(node: Node) -> str:
@@ -49,6 +49,16 @@ def grammars(draw: st.DrawFn) -> dict[str, Node]:
         ),
     )
     return {name: Alt((*draw(st.lists(bodies, min_size=1, max_size=3)), draw(letter))) for name in names}
+
+
+def palindromes() -> st.SearchStrategy[dict[str, Node]]:
+    """Return the rules of palindromes: a letter may open another pair, or close one."""
+
+    def rules(letters: set[str], middle: str) -> dict[str, Node]:
+        pairs = [Seq((text(letter), Call("root"), text(letter))) for letter in sorted(letters)]
+        return {"root": Alt((*pairs, text(middle)))}
+
+    return st.builds(rules, st.sets(st.sampled_from(["a", "b", "<", "ab"]), min_size=1), st.sampled_from(["", "", "a"]))
 
 
 @st.composite

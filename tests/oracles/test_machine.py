@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge, UnsupportedSchema
-from logitkit.languages import Language
+from logitkit.languages import Language, any_text, dispatch, json_schema, optional, sequence
 from tests.examples import examples
 from tests.languages.patterns import Tree, written
 from tests.languages.random_languages import SCHEMAS, languages, trees, words
 from tests.languages.vocabularies import CROSSING, GAPS, NAMED, SPELLED, TEXT, VALUES
-from tests.oracles.described import machine, machine_of, pattern_node, schema_rules, text, until
-from tests.oracles.drawn import gbnf_of, grammars, schemas
+from tests.oracles.described import machine, machine_of, pattern_node, schema_rules, text, until, without
+from tests.oracles.drawn import gbnf_of, grammars, palindromes, schemas
 from tests.oracles.executors import compare
 from tests.oracles.machine import Machine, TooMany
 from tests.oracles.nodes import Alt, Both, Call, Free, Node, OneToken, Seq, Text
@@ -34,13 +34,19 @@ TWO = lk.Vocabulary(
     pad_id=len(TOKENS) + 1,
     special={"<t>": len(TOKENS) + 2, "<o>": len(TOKENS) + 4},
 )
-# Every byte is a token, so strings and what follows markers are shared. A vocabulary may have two tokens of one text.
-BYTES = lk.Vocabulary(
-    [*(bytes([byte]) for byte in range(256)), *TOKENS, *ENDS],
-    eos_ids=[256 + len(TOKENS)],
-    special={"<t>": 257 + len(TOKENS), "<o>": 259 + len(TOKENS)},
-)
-VOCABULARIES = {"named": NAMED, "spelled": SPELLED, "gaps": GAPS, "two": TWO, "bytes": BYTES}
+
+
+def with_each_byte(*more: bytes) -> lk.Vocabulary:
+    """Return a vocabulary in which every byte is a token, so that strings and the text after markers are shared."""
+    tokens = [*(bytes([byte]) for byte in range(256)), *TOKENS, *more]
+    special = {"<t>": len(tokens) + 1, "<o>": len(tokens) + 3}
+    return lk.Vocabulary([*tokens, *ENDS], eos_ids=[len(tokens)], special=special)
+
+
+BYTES = with_each_byte()
+# Two of these tokens fill a string whose characters are counted.
+LONG = with_each_byte(b"a" * 35, b"b" * 34 + b'"')
+VOCABULARIES = {"named": NAMED, "spelled": SPELLED, "gaps": GAPS, "two": TWO, "bytes": BYTES, "long": LONG}
 vocabularies = st.sampled_from(["named", "gaps", "two", "two", "bytes"])
 chances = st.integers(0, 2**32).map(Random)
 AMBIGUOUS = "no automaton with one stack can follow both"
@@ -54,13 +60,14 @@ def check(
     *,
     closing: int | None = None,
     exact: bool = True,
+    by_bytes: bool = True,
 ) -> None:
     """Compare a constraint with its oracle; it may be refused only if no text is possible, or it is too large."""
     try:
         start = oracle.start()
         possible = oracle.possible(start, closing)
         constraint = build()
-        compare([(constraint, oracle)] * 3, chance, closing=closing, exact=exact)
+        compare([(constraint, oracle)] * 3, chance, closing=closing, exact=exact, by_bytes=by_bytes)
     except (TooMany, PatternTooLarge, UnsupportedSchema):
         assume(False)
     except ConfigurationError as error:
@@ -94,21 +101,42 @@ def test_automata_over_tokens(transitions: dict[tuple[int, int], int], accepting
         return Alt((*moves, *([Text(())] if state in accepting else [])))
 
     oracle = machine(Call("0"), TWO, {str(state): rule(state) for state in range(5)})
-    check(lambda: lk.Dfa(transitions, 0, accepting, TWO), oracle, chance)
+    check(lambda: lk.Dfa(transitions, 0, accepting, TWO), oracle, chance, by_bytes=False)
 
 
 # Deeper than any text here.
 DEEP = 32
-depths = st.sampled_from(SCHEMAS).flatmap(lambda schema: st.tuples(st.just(schema), st.integers(1, 3)))
+LISTS: Any = {"type": "array", "items": {"$ref": "#"}}
+TREE: Any = {
+    "type": "object",
+    "properties": {"a": LISTS, "b": {"const": "a"}},
+    "required": ["b"],
+    "additionalProperties": False,
+}
+depths = st.tuples(st.sampled_from([*SCHEMAS, True, LISTS, TREE]), st.integers(1, 3))
 some_schemas = schemas().map(lambda schema: (schema, DEEP)) | depths
 
 
 @settings(max_examples=examples(320))
-@given(some_schemas, st.sampled_from(["two", "bytes"]), chances)
+@given(some_schemas, st.sampled_from(["two", "bytes", "long", "long"]), chances)
 def test_schemas(given: tuple[Any, int], name: str, chance: Random) -> None:
     (schema, depth), vocabulary = given, VOCABULARIES[name]
     oracle = machine(Call("#"), vocabulary, schema_rules(schema), depth)
     check(lambda: lk.JsonSchema(schema, vocabulary, max_depth=depth), oracle, chance)
+
+
+counted = st.builds(
+    lambda least, most: {"type": "string", "minLength": least, "maxLength": most},
+    st.sampled_from([0, 3, 69]),
+    st.integers(69, 72),
+)
+
+
+@settings(max_examples=examples(24))
+@given(counted | counted.map(lambda string: {"type": "array", "items": string}), chances)
+def test_counted_strings(schema: Any, chance: Random) -> None:
+    oracle = machine(Call("#"), LONG, schema_rules(schema), DEEP)
+    check(lambda: lk.JsonSchema(schema, LONG, max_depth=DEEP), oracle, chance)
 
 
 @settings(max_examples=examples(120))
@@ -127,7 +155,7 @@ def test_schemas_within_a_number_of_tokens(given: tuple[Any, int], closing: int,
 
 @pytest.mark.filterwarnings("ignore:Grammar. the rule")
 @settings(max_examples=examples(320))
-@given(grammars(), st.sampled_from([1, 2, 16]), st.none() | st.integers(1, 6), chances)
+@given(grammars() | palindromes(), st.sampled_from([1, 2, 16]), st.none() | st.integers(1, 6), chances)
 def test_grammars(rules: dict[str, Node], configurations: int, closing: int | None, chance: Random) -> None:
     oracle = machine(Call("root"), BYTES, rules)
     options = {"configurations": configurations, "closing": closing or False}
@@ -140,8 +168,18 @@ def grammar(rules: dict[str, Node], **options: Any) -> lk.Grammar:
     return lk.Grammar(text, BYTES, limits=LIMITS, **options)
 
 
-@settings(max_examples=examples(320))
-@given(languages(SCHEMAS), st.sampled_from(["named", "spelled", "gaps", "two", "bytes"]), chances)
+# A value before, between and after markers, which a token may cross.
+schema_languages = st.sampled_from([*SCHEMAS, True]).map(json_schema)
+tagged = st.builds(
+    lambda marker, value, more: sequence(any_text(marker), value, optional(sequence(any_text(marker), more))),
+    words,
+    schema_languages,
+    schema_languages,
+) | st.builds(lambda marker, value: dispatch({marker: sequence(marker, value, marker)}), words, schema_languages)
+
+
+@settings(max_examples=examples(800))
+@given(languages(SCHEMAS) | tagged, st.sampled_from(["named", "spelled", "gaps", "two", "bytes"]), chances)
 def test_languages(language: Language, name: str, chance: Random) -> None:
     vocabulary = VOCABULARIES[name]
     check(
@@ -158,15 +196,26 @@ def test_languages_within_a_number_of_tokens(language: Language, name: str, clos
 
 
 ANYTHING = Free(utf8=False)
+
+
+def part(tree: Tree | None, vocabulary: lk.Vocabulary) -> lk.Regex | None:
+    """Return the constraint of a part. It must have a text of its own, although tokens may cross its ends."""
+    try:
+        return None if tree is None else lk.Regex(written(tree), vocabulary)
+    except ConfigurationError:
+        assume(False)
+        raise
+
+
 FINITE: list[Any] = [schema for schema in SCHEMAS if "$ref" not in str(schema)]
 
 
-@settings(max_examples=examples(240))
+@settings(max_examples=examples(480))
 @given(
     st.none() | trees(2),
-    st.none() | trees(2) | some_schemas,
+    st.none() | trees(2) | some_schemas | some_schemas,
     st.sampled_from(["<t>", ">", "<a", "ab"]) | st.just(0),
-    vocabularies,
+    st.sampled_from(["named", "two", "bytes", "bytes", "bytes"]),
     chances,
 )
 def test_one_constraint_after_another(first: Any, second: Any, marker: str | int, name: str, chance: Random) -> None:
@@ -180,10 +229,10 @@ def test_one_constraint_after_another(first: Any, second: Any, marker: str | int
     after = Call("#") if rules else ANYTHING if second is None else pattern_node(second)
 
     def build() -> Any:
-        one = first and lk.Regex(written(first), vocabulary)
+        one = part(first, vocabulary)
         if isinstance(second, tuple):
             return lk.then(one, lk.JsonSchema(second[0], vocabulary, max_depth=second[1]), marker)
-        return lk.then(one, second and lk.Regex(written(second), vocabulary), marker)
+        return lk.then(one, part(second, vocabulary), marker)
 
     check(build, machine(Seq((before, after)), vocabulary, rules, depth), chance)
 
@@ -196,7 +245,7 @@ def test_one_constraint_after_another(first: Any, second: Any, marker: str | int
 def test_intersections(given: list[Any], chance: Random) -> None:
     def node_of(one: Any) -> Node:
         if isinstance(one, list):
-            return Free((), tuple(tuple(word.encode()) for word in one), utf8=False)
+            return without(one, TWO)
         return schema_rules(one)["#"] if isinstance(one, dict) else pattern_node(one)
 
     def constraint_of(one: Any) -> Any:
@@ -214,7 +263,7 @@ def test_forced_prefixes(prefix: str, tree: Any, name: str, chance: Random) -> N
     vocabulary = VOCABULARIES[name]
 
     def build() -> Any:
-        return lk.ForcedPrefix(prefix, vocabulary, then=tree and lk.Regex(written(tree), vocabulary))
+        return lk.ForcedPrefix(prefix, vocabulary, then=part(tree, vocabulary))
 
     oracle = machine(Seq((text(prefix), ANYTHING if tree is None else pattern_node(tree))), vocabulary)
     check(build, oracle, chance)

@@ -58,7 +58,7 @@ class JsonSchema(Constraint):
             there. By default, it is ignored, and listed in `ignored`.
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
             within this many new tokens, not counting EOS. If the context has too little room, a shortest text is written.
-        max_depth: The maximum number of open brackets in recursive parts.
+        max_depth: The maximum number of open brackets in recursive parts; in some schemas, the outermost does not count.
         limits: Bounds on the cost of compiling.
 
     Raises:

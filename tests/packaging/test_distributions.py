@@ -52,7 +52,7 @@ def test_wheel(built: Path) -> None:
     assert "logitkit = logitkit_adapters.cli:main" in scripts
     assert "Apache License" in licence
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert metadata["Requires-Python"] == "<3.14,>=3.11"
+    assert metadata["Requires-Python"] == "<3.15,>=3.11"
     urls = {url.split(", ")[0] for url in metadata.get_all("Project-URL", [])}
     assert urls == {"Changelog", "Documentation", "Issues", "Repository", "Security"}
     assert {"structured output", "transformers", "vllm", "mlx", "llama.cpp"} <= set(metadata["Keywords"].split(","))

@@ -93,12 +93,11 @@ class Deadline:
         """Count a test that has run."""
         self._run += 1
 
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Stop before a test once the time is over."""
-        if time.monotonic() > self._end and not item.session.shouldstop:
-            self.left = len(item.session.items) - self._run
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """Stop after a test once the time is over."""
+        if nextitem is not None and time.monotonic() > self._end:
+            self.left = len(item.session.items) - self._run - 1
             item.session.shouldstop = "the time is over"
-            pytest.skip("the time is over")
 
 
 def _output(*command: str) -> list[str]:

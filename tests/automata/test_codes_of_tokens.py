@@ -6,7 +6,6 @@ import numpy as np
 import torch
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.compiler.bytes.exits import Exit
 from logitkit.compiler.tokens.fragments.leaf_stores import LeafTargets
 from logitkit.compiler.tokens.markers.marker_targets import MarkerTargets
 from logitkit.compiler.tokens.records.record_states import RecordStates
@@ -59,15 +58,6 @@ def test_states_with_counts() -> None:
             tensor = StateAndCount.of(torch.tensor([state]), torch.tensor([count]))
             assert tensor.tolist() == [whole]
             assert (StateAndCount.state(tensor).item(), StateAndCount.count(tensor).item()) == (state, count)
-
-
-def test_exits() -> None:
-    assert Exit.end(2) == -3
-    assert not Exit.is_end(DEAD)
-    assert not Exit.is_end(17)
-    ends = np.arange(5)
-    assert Exit.is_end(Exit.end(ends)).all()
-    assert Exit.end_number(Exit.end(ends)).tolist() == ends.tolist()
 
 
 def test_targets_in_a_leaf() -> None:

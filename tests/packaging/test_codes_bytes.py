@@ -35,7 +35,8 @@ CODES = {
     "what a byte does in an automaton that nests": Code(
         "compiler/bytes/nested_step.py",
         rf"\bdoes (<|>=|-) {STATES}|\.step\b[^=<>]* (<|>=) {STATES}|\bstates \+ (\w+\.)*calls\b|(~\(?|-[12] - )2 \*"
-        r"|\bleaf\.states \+|\bstate (<|>=) leaf\.states\b|\bstep (<|>=) (states|sources)\b",
+        r"|\bleaf\.states \+|\bstate (<|>=) leaf\.states\b|\bstep (<|>=) (states|sources)\b"
+        r"|\b(exits|leads|single)(\[\d\])? (<|>=) 0",
         (
             "if does < self.states:",
             "call = does[calls] if does >= dfa.states else 0",
@@ -45,6 +46,7 @@ CODES = {
             "step[source, symbol] = -1 - 2 * call",
             "step[ends] = leaf.states + 1",
             "inner, ends = step < states, step >= states",
+            "called = [copy for copy, exits in enumerate(copies.exits) if exits[0] < 0]",
         ),
     ),
     "what a symbol does in an automaton that looks ahead": Code(

@@ -44,16 +44,6 @@ CODES = {
         # Those of leaves and markers are targets of other tables.
         ("kernels/codes.py", "compiler/tokens/markers/marker_targets.py"),
     ),
-    "exit of a copy": Code(
-        "compiler/bytes/exits.py",
-        r"-1 - (?!i\b)|- 1 - |\b(exits|leads|single)(\[\d\])? (<|>=) 0",
-        (
-            "compiler/bytes/leaf.py",
-            *(f"compiler/networks/{name}.py" for name in ("leaf_copies", "live", "text_regions")),
-            *(f"compiler/tokens/effects/{name}.py" for name in ("rests", "text_remainders")),
-            *(f"compiler/tokens/linking/{name}.py" for name in ("linked_classes", "linked_leaf")),
-        ),
-    ),
     "target in a leaf": Code(
         "compiler/tokens/fragments/leaf_stores.py",
         r"first_end\b|divmod\([^)]*chain|\* chain\b|\b(states|counts) \* (self\.)?(counts|states|copies)\b",

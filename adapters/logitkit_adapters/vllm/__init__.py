@@ -42,8 +42,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import the plugin, and with it vLLM, when it is first used: the process that compiles needs neither."""
-    if name in __all__:
-        return getattr(import_module(f"{__name__}.plugin"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# With it, a type checker would allow any name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Import the plugin, and with it vLLM, when it is first used: the process that compiles needs neither."""
+        if name in __all__:
+            return getattr(import_module(f"{__name__}.plugin"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

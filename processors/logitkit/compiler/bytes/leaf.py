@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.exits import Exit
 from logitkit.compiler.bytes.nested_step import NestedStep
 
 __all__ = ["ANY_COUNT", "MOST", "QUOTE", "Copies", "Counted", "Leaf", "counting"]
@@ -186,7 +185,8 @@ class Copies(NamedTuple):
         leaves: The leaves, each once.
         leaf: [N] int64, which leaf each copy is one of.
         first: [N] int64, the first state of each copy; the others follow.
-        exits: The state or the end of the automaton to which each end of a copy leads (`Exit`), copy by copy.
+        exits: The step at each end of a copy (`NestedStep`), copy by copy: it leads to a state of the automaton, or it is an end.
+            A leaf that is called has one copy for all callers, so the frame that its end pops says where the text goes on.
         opening: [O] int64, the states in which a quote enters a copy.
         opened: [O] int64, the copy that it enters.
         entered: [O] int64, the state after that quote: the first of the copy, or one beside it.
@@ -216,7 +216,7 @@ class Copies(NamedTuple):
     def string_ends(self, ends: int) -> NDArray[np.bool_]:
         """Return [E] which ends of the automaton are those of strings that are called."""
         found = np.zeros(ends, bool)
-        found[[Exit.end_number(leads) for exits in self.exits for leads in exits if Exit.is_end(leads)]] = True
+        found[[NestedStep.number(leads) for exits in self.exits for leads in exits if NestedStep.is_end(leads)]] = True
         return found
 
     def renumbered(self, number: NDArray[np.int64], states: int, owner: NDArray[np.int64]) -> Copies | None:
@@ -231,7 +231,7 @@ class Copies(NamedTuple):
         sizes = np.array([self.leaves[leaf].size for leaf in self.leaf.tolist()], np.int64)
         count = np.bincount(owner[owner_states[alive]], minlength=len(self.leaf))
         whole = count == sizes
-        exits = [[leads if Exit.is_end(leads) else int(number[leads]) for leads in row] for row in self.exits]
+        exits = [[leads if NestedStep.is_end(leads) else int(number[leads]) for leads in row] for row in self.exits]
         lost = np.array([DEAD in row for row in exits], bool)
         if ((count > 0) & ~whole).any() or (lost & whole).any():
             return None

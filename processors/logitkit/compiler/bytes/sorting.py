@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 # Numbers are marked in a table, which is faster than sorting, if all are below `SPARSE` times their count plus `FEW`.
 SPARSE, FEW = 8, 2**12
 
-# Pairs of two numbers are marked in a table too, if there are no more possible pairs than this.
+# Pairs of two numbers are marked in a table too, if at most this many pairs are possible.
 LARGEST_TABLE = 2**22
 
 # Rows are numbered as one number each, up to this one.

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.concatenation import joint_byte_classes
-from logitkit.compiler.bytes.exits import Exit
 from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
 from logitkit.compiler.bytes.literal_overrides import CountsOverlap, Excluded, literal_overrides
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
@@ -144,7 +143,7 @@ class LeafCopies:
                 end = self.ends.setdefault((body, mark), len(self.ends))
                 frame = self.frames.setdefault((body, ((mark, where[0]),)), len(self.frames))
                 copy = self.called[leaf] = self.copies.setdefault(
-                    (leaf, (Exit.end(end),) * len(where)), len(self.copies)
+                    (leaf, (NestedStep.end(end),) * len(where)), len(self.copies)
                 )
             else:
                 copy = self.copies.setdefault((leaf, where), len(self.copies))
@@ -169,13 +168,10 @@ class LeafCopies:
         ]
         add_rows(step, int(first[-1]) - before)
         for (leaf, leads), begin in zip(self.copies, first.tolist(), strict=False):
-            ends = [
-                NestedStep.end(Exit.end_number(leads_to)) if Exit.is_end(leads_to) else leads_to for leads_to in leads
-            ]
             copied = np.arange(begin - FIRST_STATE, begin + len(own[leaf]), dtype=np.int32)
             copied[:FIRST_STATE] = DEAD
-            does = ByStep(copied, 0, len(ends))
-            does.ends[:] = ends
+            does = ByStep(copied, 0, len(leads))
+            does.ends[:] = leads
             step[begin : begin + len(own[leaf])] = does.values[own[leaf]]
         states = len(step)
         text = step[source, opening].astype(np.int64)

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.exits import Exit
 from logitkit.compiler.bytes.leaf import Copies
 from logitkit.compiler.bytes.literal_overrides import BracketsOverlap, CountsOverlap
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
@@ -121,7 +120,6 @@ def _moves(dfa: NestedDfa, owner: NDArray[np.int64]) -> Moves:
 def _of_copies(dfa: NestedDfa, copies: Copies, owner: NDArray[np.int64], means: ByStep) -> list[Moves]:
     """Return what bytes make the states do, where there are copies of leaves."""
     single = np.array([exits[0] if len({*exits}) == 1 else DEAD for exits in copies.exits], np.int64)
-    single = np.where(Exit.is_end(single), NestedStep.end(Exit.end_number(single)), single)
     short = np.append(single != DEAD, False)[owner]
     within = np.flatnonzero(short)
     means.states[within] = copies.first[owner[within]]
@@ -139,8 +137,8 @@ def _with_whole_copies(
     """Return some states with all those of their copies, and of the copies that are called and lead to some of them."""
     kept = np.zeros(len(copies.leaf) + 1, bool)
     kept[owner[met]] = True
-    called = [copy for copy, exits in enumerate(copies.exits) if Exit.is_end(exits[0])]
-    ends = Exit.end_number(np.array([copies.exits[copy][0] for copy in called], np.int64))
+    called = [copy for copy, exits in enumerate(copies.exits) if NestedStep.is_end(exits[0])]
+    ends = NestedStep.number(np.array([copies.exits[copy][0] for copy in called], np.int64))
     kept[called] |= (met & (np.arange(dfa.states) >= FIRST_STATE))[dfa.behind[ends]].any(axis=1)
     kept[-1] = False
     found: NDArray[np.bool_] = met | kept[owner]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from logitkit.budget import spend
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.compiler.bytes.exits import Exit
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import distinct, examples, looked_up, stable_order
 from logitkit.compiler.tokens.effects.outcomes import Outcomes
 from logitkit.compiler.tokens.effects.trie_walk import TrieWalk
@@ -37,7 +37,7 @@ class Rests:
 
     Args:
         dfa: The automaton.
-        exits: The exits of leaves: states that come after them, or ends of the automaton (`Exit`).
+        exits: The exits of leaves: states that come after them, or ends of the automaton (`NestedStep`).
         remainders: The remainders of the vocabulary.
         walk: Follows them.
         outcomes: Numbers what they lead to.
@@ -124,12 +124,12 @@ class Rests:
 
     def of(self, exits: Ints, remainders: Ints) -> Ints:
         """Return the numbers of the outcomes of remainders after exits, `DEAD` where they lead nowhere."""
-        ends = Exit.is_end(exits)
+        ends = NestedStep.is_end(exits)
         if ends.any():
             found = np.zeros(len(exits), np.int64)
             found[~ends] = self.of(exits[~ends], remainders[~ends])
             outside = np.flatnonzero(ends)
-            found[outside] = self.pops(Exit.end_number(exits[outside]), remainders[outside], np.zeros_like(outside))
+            found[outside] = self.pops(NestedStep.number(exits[outside]), remainders[outside], np.zeros_like(outside))
             return found
         return looked_up(self._keys, self._values, exits * self._size + remainders)
 

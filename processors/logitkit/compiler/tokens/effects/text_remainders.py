@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.compiler.bytes.exits import Exit
+from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import looked_up
 from logitkit.compiler.tokens.effects.outcomes import Outcomes
 from logitkit.compiler.tokens.effects.trie_walk import TrieWalk
@@ -79,7 +79,7 @@ class TextRests:
 
     Args:
         remainders: The remainders.
-        exits: These states, and ends (`Exit`).
+        exits: These states, and ends (`NestedStep`).
         walk: Follows texts through the automaton.
         outcomes: Numbers what they lead to.
     """
@@ -87,7 +87,7 @@ class TextRests:
     def __init__(self, remainders: TextRemainders, exits: Ints, walk: TrieWalk, outcomes: Outcomes) -> None:
         self.remainders, self.outcomes = remainders, outcomes
         self._behind = walk.dfa.behind
-        ends = Exit.end_number(exits[Exit.is_end(exits)])
+        ends = NestedStep.number(exits[NestedStep.is_end(exits)])
         states = np.unique(np.concatenate([exits, self._behind[ends].ravel()]))
         states = states[states > DEAD]
         # Free text stands in the main part only, so no bracket is open that a remainder could close.
@@ -99,8 +99,8 @@ class TextRests:
     def of(self, exits: Ints, remainders: Ints) -> Ints:
         """Return the numbers of the outcomes of remainders after exits, 0 where they lead nowhere."""
         found = looked_up(self._keys, self._values, exits * len(self.remainders) + remainders)
-        for at in np.flatnonzero(Exit.is_end(exits)).tolist():
-            found[at] = self._pop(Exit.end_number(int(exits[at])), int(remainders[at]))
+        for at in np.flatnonzero(NestedStep.is_end(exits)).tolist():
+            found[at] = self._pop(NestedStep.number(int(exits[at])), int(remainders[at]))
         return found
 
     def _pop(self, end: int, remainder: int) -> int:

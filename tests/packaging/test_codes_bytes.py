@@ -36,7 +36,7 @@ CODES = {
         "compiler/bytes/nested_step.py",
         rf"\bdoes (<|>=|-) {STATES}|\.step\b[^=<>]* (<|>=) {STATES}|\bstates \+ (\w+\.)*calls\b|(~\(?|-[12] - )2 \*"
         r"|\bleaf\.states \+|\bstate (<|>=) leaf\.states\b|\bstep (<|>=) (states|sources)\b"
-        r"|\b(exits|leads|single)(\[\d\])? (<|>=) 0",
+        r"|\b(exits|single)(\[\d\])? (<|>=) 0",
         (
             "if does < self.states:",
             "call = does[calls] if does >= dfa.states else 0",

@@ -119,7 +119,7 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
                     found = [one for one in engine.step() if name.startswith(one.request_id)]
                 for output in found:
                     (sample,) = output.outputs
-                    if piece := shown.feed(list(sample.token_ids)[fed:], sample.text):
+                    if piece := shown.feed(list(sample.token_ids[fed:]), sample.text):
                         yield piece
                     fed = len(sample.token_ids)
         except BaseException:

@@ -23,8 +23,8 @@ from benchmarks.tables import Tables
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import Bank
-from logitkit.runtime.constraint import mask_rows
 from logitkit.runtime.constraint_state import ConstraintState
+from logitkit.runtime.host_rows import mask_on_host
 from logitkit.vocabulary import Vocabulary
 
 CPU = torch.device("cpu")
@@ -157,7 +157,7 @@ def test_first_visit(
 
     def visit() -> None:
         values = (torch.tensor([v]) for v in (lease.slot, lease.generation, next(at)))
-        mask_rows(cold, AutomatonState(*values), logits)
+        mask_on_host(cold, AutomatonState(*values), logits)
 
     benchmark.pedantic(visit, rounds=len(states), warmup_rounds=0)
     taken = seconds(benchmark)

@@ -183,7 +183,7 @@ def needed() -> list[Variant]:
                     break
         for processors in batches(vocabulary()).values():
             walk = Walk.start(processors, random.Random(0), 2, torch.device("cpu"))
-            count = len(walk.slot)
+            count = len(walk.rows.slot)
             for dtype in DTYPES:
                 for logits in (torch.zeros(count, COLUMNS, dtype=dtype), torch.zeros(COLUMNS, count, dtype=dtype).T):
                     walk.by_kernel(None, logits)

@@ -1,23 +1,13 @@
 """The two operations on the host, for states of automata without stacks."""
 
-import torch
 from torch import Tensor
 
-from logitkit.compiler.tokens.tables.place import NO_LIMIT
-from logitkit.runtime import AutomatonState, Bank, ConstraintState
+from logitkit.runtime import AutomatonState, Bank
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
+
+__all__ = ["advance_rows", "mask_on_host"]
 
 
 def advance_rows(bank: Bank, at: AutomatonState, tokens: Tensor) -> Tensor:
     """Return the states of the automata after tokens."""
-    return advance_on_host(bank, _without_stacks(at), tokens).at.state
-
-
-def mask_rows(bank: Bank, at: AutomatonState, logits: Tensor) -> Tensor:
-    """Mask logits in place, and return them."""
-    return mask_on_host(bank, _without_stacks(at), logits)
-
-
-def _without_stacks(at: AutomatonState) -> ConstraintState:
-    rows = len(at.state)
-    return ConstraintState(at, torch.zeros((rows, 0), dtype=torch.int32), torch.full((rows,), NO_LIMIT))
+    return advance_on_host(bank, at, tokens).state

@@ -11,8 +11,9 @@ import torch
 
 import logitkit as lk
 from logitkit.errors import BankFull
-from logitkit.runtime import AutomatonState, BankLayout, advance_tensors, mask_tensors
-from tests.automata.host_path import advance_rows, mask_rows
+from logitkit.runtime import AutomatonState, BankLayout, advance_tensors
+from logitkit.runtime.device_rows import mask_on_device
+from tests.automata.host_path import advance_rows, mask_on_host
 
 PATTERNS = ("a*", "(ab|b)+", "[^b]{1,9}a", "(?!aa)[ab]{2,40}", "b?", "(a|b)*a(a|b){5}")
 
@@ -54,7 +55,8 @@ def test_automata_come_and_go(seed: int) -> None:
         after = together._replace(state=moved)
         logits = torch.randn(len(states), 6)
         assert torch.equal(
-            mask_tensors(bank.layout_on(logits.device), after, logits.clone()), mask_rows(bank, after, logits.clone())
+            mask_on_device(bank.layout_on(logits.device), after.positions, logits.clone()),
+            mask_on_host(bank, after, logits.clone()),
         )
         states = [lk.select(after, torch.tensor([row])) for row in range(len(states))]
 

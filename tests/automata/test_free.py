@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, Occurrences, pattern_dfa, token_automaton
 from logitkit.limits import DEFAULT_LIMITS
-from logitkit.runtime import AutomatonState, Bank, advance_tensors, mask_tensors
+from logitkit.runtime import AutomatonState, Bank, advance_tensors
+from logitkit.runtime.device_rows import mask_on_device
 from tests.automata.brute_force import targets_by_bytes, targets_by_table
-from tests.automata.host_path import advance_rows, mask_rows
+from tests.automata.host_path import advance_rows, mask_on_host
 from tests.automata.moore import live
 from tests.examples import examples
 
@@ -72,5 +73,6 @@ def test_both_paths_agree_with_fallbacks_too() -> None:
             assert now == (before if free else DEAD)
     logits = torch.randn(len(pairs), vocabulary.size)
     assert torch.equal(
-        mask_tensors(bank.layout_on(logits.device), state, logits.clone()), mask_rows(bank, state, logits.clone())
+        mask_on_device(bank.layout_on(logits.device), state.positions, logits.clone()),
+        mask_on_host(bank, state, logits.clone()),
     )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,7 +17,8 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.errors import StaleAutomaton
 from logitkit.protocol.state import leaves, map_tensors, select
-from logitkit.runtime.host_rows import HostRows
+from logitkit.runtime import Bank
+from logitkit.runtime.branching_state import BranchingState
 from logitkit.runtime.logit_arrays import as_array
 from logitkit.runtime.row_mask import RowMask
 from tests.examples import examples
@@ -27,12 +31,19 @@ CONSTRAINTS: dict[str, Any] = {
     "stacks": lk.JsonSchema(LISTS, VOCABULARY, max_depth=3),
     "closing": lk.JsonSchema(LISTS, VOCABULARY, closing=7),
     "counting": lk.JsonSchema({"type": "string", "minLength": 40, "maxLength": 90}, VOCABULARY),
+    "branching": lk.Grammar('root ::= "a" root "a" | "[" root "]" | "b"?', VOCABULARY),
 }
 
 
 def fresh(state: Any) -> Any:
     """Return an equal state of other tensors, of which nothing is remembered."""
     return map_tensors(state, Tensor.clone)
+
+
+def states_of(state: Any) -> Tensor:
+    """Return the states of its rows, to be written to: those of their first configurations."""
+    found: Tensor = state.states[:, 0] if isinstance(state, BranchingState) else state.at.state
+    return found
 
 
 def same(one: Any, other: Any) -> bool:
@@ -76,7 +87,7 @@ def test_any_order_of_calls_finds_the_same(name: str, data: st.DataObject) -> No
             states.append(select(state, torch.tensor([2, 0, 1])))
         elif call == "write":
             # The protocol forbids this, and it is noticed anyway.
-            state.at.state[0] = data.draw(st.sampled_from([0, 1, int(constraint.automaton.start)]))
+            states_of(state)[0] = data.draw(st.sampled_from([0, 1, int(constraint.automaton.start)]))
         logits = torch.randn(rows, 14)
         masked = constraint.process_logits(state, logits.clone(), context)[1]
         assert torch.equal(masked, constraint.process_logits(fresh(state), logits.clone(), context)[1])
@@ -89,7 +100,7 @@ def test_inference_mode_remembers_nothing(name: str) -> None:
         context = lk.Context.of([[]], vocabulary_size=14)
         state = constraint.init_state(context)
         constraint.process_logits(state, torch.zeros(1, 14), context)
-        state.at.state[0] = 0
+        states_of(state)[0] = 0
         masked = constraint.process_logits(state, torch.zeros(1, 14), context)[1]
     assert (masked > -torch.inf).nonzero().tolist() == [[0, 0]]
 
@@ -99,22 +110,58 @@ def test_a_row_that_stays_keeps_its_state_and_its_mask() -> None:
     context = lk.Context.of([[]], vocabulary_size=14)
     state = constraint.advance(constraint.init_state(context), torch.tensor([1]))
     constraint.process_logits(state, torch.zeros(1, 14), context)
-    rows = HostRows.of(constraint.bank, state)
+    (known,) = constraint.bank.last_rows
+    (row,) = known.rows
+    mask = row.mask(14)
     assert constraint.advance(state, torch.tensor([1])) is state
-    assert HostRows.of(constraint.bank, state) is rows
-    assert rows.masks[0] is not None
+    assert constraint.bank.last_rows == [known]
+    with mock.patch.object(Bank, "mask", side_effect=AssertionError):
+        assert row.mask(14) is mask
 
 
-def test_many_rows_are_not_remembered() -> None:
+@pytest.mark.parametrize(("count", "remembered", "masks"), [(32, True, True), (33, True, False), (1025, False, False)])
+def test_many_rows_are_not_remembered(count: int, remembered: bool, masks: bool) -> None:
     constraint = lk.Regex("a*b?", VOCABULARY)
-    few, many = (lk.Context.of([[]] * rows, vocabulary_size=14) for rows in (32, 33))
-    for context, remembered in ((few, True), (many, False)):
-        state = constraint.init_state(context)
-        for _ in range(2):
-            assert (HostRows.of(constraint.bank, state) is HostRows.of(constraint.bank, state)) == remembered
-            state = constraint.advance(state, torch.tensor([1] * (context.batch_size - 1) + [2]))
-        masked = constraint.process_logits(state, torch.zeros(context.batch_size, 14), context)[1]
-        assert masked.equal(constraint.process_logits(fresh(state), torch.zeros(context.batch_size, 14), context)[1])
+    context, bank = lk.Context.of([[]] * count, vocabulary_size=14), constraint.bank
+    state = constraint.init_state(context)
+    for _ in range(2):
+        masked = constraint.process_logits(state, torch.zeros(count, 14), context)[1]
+        assert len(bank.last_rows) == remembered
+        with mock.patch.object(Bank, "mask", autospec=True, side_effect=Bank.mask) as asked:
+            assert constraint.process_logits(state, torch.zeros(count, 14), context)[1].equal(masked)
+        assert asked.call_count == (0 if masks else count)
+        assert masked.equal(constraint.process_logits(fresh(state), torch.zeros(count, 14), context)[1])
+        state = constraint.advance(state, torch.tensor([1] * (count - 1) + [2]))
+
+
+def test_threads_that_go_on_from_one_state_do_not_meet() -> None:
+    constraint = CONSTRAINTS["stacks"]
+    context = lk.Context.of([[]] * 3, vocabulary_size=14)
+    start = constraint.init_state(context)
+    texts = [torch.tensor([[3, 4], [3, 3], [5, 4]]), torch.tensor([[5, 4], [3, 4], [3, 3]])]
+    wanted = [constraint.advance(fresh(start), tokens) for tokens in texts]
+    failures: list[Any] = []
+
+    def run(which: int) -> None:
+        for _ in range(300):
+            state = start
+            for column in texts[which].unbind(1):
+                constraint.process_logits(state, torch.zeros(3, 14), context)
+                state = constraint.advance(state, column)
+            if not same(state, wanted[which]):
+                failures.append(state)
+
+    threads = [threading.Thread(target=run, args=(number % 2,)) for number in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failures
 
 
 def test_a_remembered_row_is_stale_when_its_automaton_is_gone() -> None:

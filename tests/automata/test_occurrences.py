@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from logitkit.compiler import DEAD, FIRST_STATE, Occurrences, TokenAutomaton, token_automaton
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
-from logitkit.runtime import AutomatonState, Bank, advance_tensors, mask_tensors
+from logitkit.runtime import AutomatonState, Bank, advance_tensors
+from logitkit.runtime.device_rows import mask_on_device
 from logitkit.vocabulary import Vocabulary
-from tests.automata.host_path import advance_rows, mask_rows
+from tests.automata.host_path import advance_rows, mask_on_host
 from tests.examples import examples
 
 TEXTS = st.lists(st.text("abc", min_size=1, max_size=5).map(str.encode), min_size=1, max_size=6)
@@ -80,7 +81,8 @@ def test_tensors_follow_the_fallbacks_as_rows_do() -> None:
         assert torch.equal(advance_tensors(bank.tables, *state, tokens), expected)
     logits = torch.randn(len(pairs), vocabulary.size)
     assert torch.equal(
-        mask_tensors(bank.layout_on(logits.device), state, logits.clone()), mask_rows(bank, state, logits.clone())
+        mask_on_device(bank.layout_on(logits.device), state.positions, logits.clone()),
+        mask_on_host(bank, state, logits.clone()),
     )
 
 

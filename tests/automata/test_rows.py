@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.compiler import DEAD, FINISHED
-from logitkit.runtime import AutomatonState, Bank, advance_tensors, mask_tensors
-from tests.automata.host_path import advance_rows, mask_rows
+from logitkit.runtime import AutomatonState, Bank, advance_tensors
+from logitkit.runtime.device_rows import mask_on_device
+from tests.automata.host_path import advance_rows, mask_on_host
 from tests.examples import examples
 
 PATTERNS = ["[a-z]*", "(ab)*", r"[^\n]*", "é+", r"[\s\S]*end", "(a|b)*a(a|b){3}", "x", r"[\s\S]*", r"\w{1,9}"]
@@ -86,8 +87,8 @@ def test_both_paths_mask_alike(pads: bool, data: st.DataObject) -> None:
     logits = torch.randn(len(state.slot), width, generator=generator).to(dtype)
     logits[:, 5::17] = torch.inf
     logits[:, 3::19] = -torch.inf
-    by_tensors = mask_tensors(bank.layout_on(logits.device), state, logits.clone())
-    by_rows = mask_rows(bank, state, logits.clone())
+    by_tensors = mask_on_device(bank.layout_on(logits.device), state.positions, logits.clone())
+    by_rows = mask_on_host(bank, state, logits.clone())
     assert torch.equal(by_tensors, by_rows)
     assert by_rows.dtype == dtype
     assert not by_rows.isnan().any()
@@ -138,7 +139,7 @@ def test_stale_rows_die_on_the_tensor_path() -> None:
     lease = constraints[0].lease()
     state = AutomatonState(*(torch.tensor([v]) for v in (lease.slot, lease.generation + 1, lease.automaton.start)))
     bank: Bank = constraints[0].bank
-    masked = mask_tensors(bank.layout_on(state.state.device), state, torch.full((1, 270), 5.0))
+    masked = mask_on_device(bank.layout_on(state.state.device), state.positions, torch.full((1, 270), 5.0))
     assert masked[0].isfinite().nonzero().flatten().tolist() == [0, 264]
     assert masked[0, [0, 264]].tolist() == [0, 0]
     assert advance_tensors(bank.tables, *state, torch.tensor([98])).tolist() == [DEAD]

@@ -15,7 +15,8 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.protocol import leaves
-from logitkit.runtime.single_row import SingleRow, can_step
+from logitkit.runtime.host_row import HostRow
+from logitkit.runtime.single_row import can_step
 from logitkit.tracking import HistoryRows, Tracker
 from logitkit.tracking.generation import Port, Room
 from logitkit.tracking.histories import Histories
@@ -51,7 +52,7 @@ class Alone:
         return self.histories.resolve(torch.tensor([ids]), Port(columns, torch.device("cpu")))
 
 
-def step(tracker: Tracker[Any], ids: list[int], width: int = 8, columns: int = SIZE) -> SingleRow | None:
+def step(tracker: Tracker[Any], ids: list[int], width: int = 8, columns: int = SIZE) -> HostRow | None:
     return tracker.step(np.array(ids, f"i{width}").tobytes(), width, columns)
 
 
@@ -127,7 +128,7 @@ def test_ids_may_become_wider(plain: bool) -> None:
         tracker.resolve(torch.tensor([[2, 1]], dtype=torch.int32), vocabulary_size=SIZE)
     row = step(tracker, [2, 1, 0])
     assert row is not None
-    assert same(row.state, Alone(REGEX, torch.tensor([[2, 1]]))([2, 1, 0])[0])
+    assert same(tracker.state, Alone(REGEX, torch.tensor([[2, 1]]))([2, 1, 0])[0])
     assert step(tracker, [2, 0, 0]) is None
 
 

@@ -15,7 +15,7 @@ import logitkit as lk
 from logitkit.kernels.constraint_step import constraint_step
 from logitkit.protocol import leaves
 from logitkit.runtime import Constraint
-from logitkit.runtime.branching import Branching
+from logitkit.runtime.branching_state import Branching
 from tests import continue_saved
 from tests.batches import COLUMNS, run, same_bits, same_state, tensor_path
 from tests.kernels.interpreter import kernels

@@ -18,8 +18,9 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.kernels.constraint_step import constraint_step
 from logitkit.runtime.bank_layout import BankLayout
-from logitkit.runtime.bank_tables import advance_tensors, keep_allowed, legal_tensors
-from logitkit.runtime.stack_tables import StackRows, advance_stacks, legal_stacks
+from logitkit.runtime.bank_tables import keep_allowed
+from logitkit.runtime.device_rows import advance_by_operations, legal_on_device
+from logitkit.runtime.positions import Positions
 from tests.registry import of_kind, vocabulary
 
 __all__ = ["DTYPES", "Walk", "batches", "given_logits", "in_memory", "same"]
@@ -109,20 +110,21 @@ def in_memory(logits: Tensor, layout: int) -> Tensor:
     return views[layout].copy_(logits)
 
 
+def tensors(at: Positions) -> tuple[Tensor, ...]:
+    """Return the tensors of rows that do not branch."""
+    return tuple([part for part in at if part is not None])
+
+
 class Walk(NamedTuple):
     """Rows of a bank, and how they go on.
 
     Args:
         layout: The tables.
-        slot: [B].
-        generation: [B], of which some are stale.
-        rows: The positions.
+        rows: The positions, of which some are stale.
     """
 
     layout: BankLayout
-    slot: Tensor
-    generation: Tensor
-    rows: StackRows
+    rows: Positions
 
     @classmethod
     def start(cls, processors: Sequence[Any], chance: random.Random, most: int, device: torch.device) -> Walk:
@@ -131,33 +133,27 @@ class Walk(NamedTuple):
         context = lk.Context.of([[]], processors[0].vocabulary.size, device, max_length=chance.choice((3, 25)))
         starts = [chance.choice(processors).init_state(context) for _ in range(chance.randint(1, most))]
         state = lk.concatenate([*starts, type(processors[0]).neutral_state(context)])
-        rows = StackRows(state.at.state, state.stack, state.left)
-        return cls(processors[0].bank.layout_on(device), state.at.slot, state.at.generation, rows)
+        return cls(processors[0].bank.layout_on(device), state.positions)
 
-    def advanced(self, token: Tensor) -> StackRows:
+    def advanced(self, token: Tensor) -> Positions:
         """Return the rows after one token each, by tensor operations."""
-        if self.rows.stack.shape[1]:
-            return advance_stacks(self.layout.stacks, self.slot, self.generation, self.rows, token)
-        state = advance_tensors(self.layout.tables, self.slot, self.generation, self.rows.state, token)
-        return self.rows._replace(state=state)
+        return advance_by_operations(self.layout, self.rows, token)
 
     def masked(self, logits: Tensor) -> Tensor:
         """Return the masked logits, by tensor operations."""
-        if self.rows.stack.shape[1]:
-            now, legal = legal_stacks(self.layout.stacks, self.slot, self.generation, self.rows)
-        else:
-            now, legal = legal_tensors(self.layout.tables, self.slot, self.generation, self.rows.state)
-        return keep_allowed(self.layout.tables, self.slot, now, legal, logits)
+        return keep_allowed(self.layout.tables, self.rows.slot, *legal_on_device(self.layout, self.rows), logits)
 
-    def by_kernel(self, tokens: Tensor | None, logits: Tensor | None) -> StackRows:
+    def by_kernel(self, tokens: Tensor | None, logits: Tensor | None) -> Positions:
         """Return the rows after tokens, and mask logits in place, by one launch."""
-        after = constraint_step(self.layout.kernel_tables, self.slot, self.generation, self.rows, tokens, logits)
+        slot, generation, state, stack, left, *_ = self.rows
+        assert left is not None
+        after = constraint_step(self.layout.kernel_tables, slot, generation, (state, stack, left), tokens, logits)
         assert after is not None
-        return StackRows(*after)
+        return self.rows._replace(state=after[0], stack=after[1], left=after[2])
 
     def tokens(self, chance: random.Random, odd: float, liked: Tensor) -> Tensor:
         """Return legal tokens, but for a share of absent, illegal and impossible ones."""
-        count, size, device = len(self.slot), len(liked), self.slot.device
+        count, size, device = len(self.rows.slot), len(liked), self.rows.slot.device
         generator = torch.Generator(device).manual_seed(chance.getrandbits(32))
         legal = self.masked(torch.zeros(count, size, device=device)) == 0
         tokens = (torch.rand(count, size, generator=generator, device=device) * legal * liked).argmax(1)
@@ -165,7 +161,7 @@ class Walk(NamedTuple):
         other = torch.randint(-2, size + 2, (count,), generator=generator, device=device)
         return torch.where(which < odd, torch.where(which < odd / 2, -1, other), tokens)
 
-    def compared(self, chance: random.Random, tokens: Tensor, at_once: bool, seen: Counter[str]) -> StackRows:
+    def compared(self, chance: random.Random, tokens: Tensor, at_once: bool, seen: Counter[str]) -> Positions:
         """Compare a step of the kernel with that of tensor operations, and return the rows after it.
 
         Args:
@@ -177,30 +173,30 @@ class Walk(NamedTuple):
         after = self.advanced(tokens)
         there = self._replace(rows=after)
         size = self.layout.tables.class_of.shape[1]
-        shape = len(self.slot), size + chance.choice((0, 5, 40))
-        logits = given_logits(chance, shape, chance.choice(DTYPES), self.slot.device)
+        shape = len(self.rows.slot), size + chance.choice((0, 5, 40))
+        logits = given_logits(chance, shape, chance.choice(DTYPES), self.rows.slot.device)
         # In some rows, nothing is left of what is legal.
         emptied = torch.tensor([chance.random() < 0.15 for _ in range(shape[0])], device=logits.device)
         legal = there.masked(torch.zeros_like(logits)) == 0
         logits[emptied[:, None] & legal] = chance.choice((-torch.inf, torch.nan))
-        ours, before = in_memory(logits, chance.randrange(3)), [part.clone() for part in self.rows]
+        ours, before = in_memory(logits, chance.randrange(3)), [part.clone() for part in tensors(self.rows)]
         found = self.by_kernel(tokens, ours) if at_once else self.by_kernel(tokens, None)
         if not at_once:
             there.by_kernel(None, ours)
-        assert all(map(same, before, self.rows))
-        assert all(map(same, after, found)), (self.rows, tokens, after, found)
+        assert all(map(same, before, tensors(self.rows)))
+        assert all(map(same, tensors(after), tensors(found))), (self.rows, tokens, after, found)
         assert same(there.masked(logits), ours), (after, logits.dtype)
         depth, deeper, live = (self.rows.stack > 0).sum(1), (after.stack > 0).sum(1), after.state > 1
         facts = {
             "dead": after.state == 0,
             "finished": after.state == 1,
-            "neutral": self.slot == 0,
-            "stale": self.generation != self.layout.tables.generation[self.slot],
+            "neutral": self.rows.slot == 0,
+            "stale": self.rows.generation != self.layout.tables.generation[self.rows.slot],
             "pushed": live & (deeper > depth),
             "popped": live & (deeper < depth),
             "counted": after.state >> 32 > 0,
-            "limited": live & (after.left >= 0),
-            "emptied": emptied & live & (self.slot > 0),
+            "limited": live & (tensors(after)[4] >= 0),
+            "emptied": emptied & live & (self.rows.slot > 0),
         }
         seen.update({"rows": shape[0]} | {fact: int(which.sum()) for fact, which in facts.items()})
         return after
@@ -209,20 +205,22 @@ class Walk(NamedTuple):
         """Walk some steps, of which up to `skipped` after each one are not compared, since frames and counts come late."""
         walk, size = self, self.layout.tables.class_of.shape[1]
         # Each walk likes some tokens and not others, so that it opens many brackets, or writes long strings. None likes EOS.
-        generator = torch.Generator(self.slot.device).manual_seed(chance.getrandbits(32))
-        liked = torch.rand(size, generator=generator, device=self.slot.device) ** 3 + 0.01
+        generator = torch.Generator(self.rows.slot.device).manual_seed(chance.getrandbits(32))
+        liked = torch.rand(size, generator=generator, device=self.rows.slot.device) ** 3 + 0.01
         liked[self.layout.tables.eos_ids] = 0.001
         for step in range(steps):
             for _ in range(chance.randint(0, skipped)):
                 walk = walk._replace(rows=walk.advanced(walk.tokens(chance, 0.01, liked)))
             after = walk.compared(chance, walk.tokens(chance, 0.12, liked), step % 2 > 0, seen)
             # Rows become stale, come back, or begin again.
-            lost, again = (torch.rand(len(self.slot), generator=generator, device=self.slot.device) for _ in range(2))
-            stale = torch.where((lost < 0.02) & (self.slot > 0), walk.generation - 1, walk.generation)
-            generation = torch.where(lost > 0.8, self.generation, stale)
+            lost, again = (
+                torch.rand(len(self.rows.slot), generator=generator, device=self.rows.slot.device) for _ in range(2)
+            )
+            stale = torch.where((lost < 0.02) & (self.rows.slot > 0), walk.rows.generation - 1, walk.rows.generation)
+            generation = torch.where(lost > 0.8, self.rows.generation, stale)
             begins = (again < 0.5) & (after.state < 2)
             rows = [
                 torch.where(begins.view(-1, *[1] * (old.dim() - 1)), first, old)
-                for old, first in zip(after, self.rows, strict=True)
+                for old, first in zip(tensors(after), tensors(self.rows), strict=True)
             ]
-            walk = walk._replace(generation=generation, rows=StackRows(*rows))
+            walk = walk._replace(rows=Positions(*rows)._replace(generation=generation))

@@ -12,7 +12,8 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.protocol import leaves
-from logitkit.runtime.single_row import SingleRow, row_of
+from logitkit.runtime.host_row import HostRow
+from logitkit.runtime.single_row import row_of
 from logitkit.runtime.walk import Walk
 from tests.batches import tensor_path
 from tests.oracles.machine import Machine, Row
@@ -28,7 +29,7 @@ class Writing:
         machine: The oracle.
         row: Its configurations.
         left: The tokens left to it; None: they are not counted.
-        single: The row in Python numbers; None: its constraint cannot be run so.
+        single: The row in Python numbers.
         walk: The row as explanations and completions follow it.
         tokens: The tokens up to the end of the text, or to the first illegal one.
         finished: Whether it has had EOS.
@@ -37,7 +38,7 @@ class Writing:
     machine: Machine
     row: Row
     left: int | None
-    single: SingleRow | None
+    single: HostRow
     walk: Walk
     tokens: list[int] = field(default_factory=list)
     finished: bool = False
@@ -46,7 +47,9 @@ class Writing:
     def of(cls, constraint: Any, machine: Machine, context: lk.Context, left: int | None) -> Writing:
         """Return the row of the empty text."""
         walk = Walk.start(constraint.automaton, -1 if left is None else left)
-        return cls(machine, machine.start(), left, row_of(constraint, constraint.init_state(context)), walk)
+        single = row_of(constraint, constraint.init_state(context))
+        assert single is not None
+        return cls(machine, machine.start(), left, single, walk)
 
     @property
     def is_dead(self) -> bool:
@@ -62,8 +65,7 @@ class Writing:
         """Write one more token; -1 means no token."""
         if token == -1:
             return
-        if self.single is not None:
-            self.single.advance(token)
+        self.single.advance(token)
         if self.finished or self.is_dead:
             return
         self.tokens.append(token)
@@ -136,9 +138,7 @@ def masks_of(constraint: Any, state: Any, rows: list[Writing]) -> dict[str, Tens
     with tensor_path():
         found["tensors"] = constraint.process_logits(state, nothing.clone(), context)[1] == 0
     found["allowed_tokens"] = constraint.allowed_tokens(state)
-    singles = [row.single for row in rows if row.single is not None]
-    if singles:
-        found["single row"] = torch.cat([row.processed(nothing[:1]) == 0 for row in singles])
+    found["single row"] = torch.cat([row.single.processed(nothing[:1]) == 0 for row in rows])
     # A walk says nothing about rows that have ended.
     found["walk"] = torch.stack(
         [

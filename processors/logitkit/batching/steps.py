@@ -14,7 +14,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.protocol.declared import step_of
 from logitkit.protocol.kind import Role
 from logitkit.protocol.processor import Processor, batch_size_of, name_of
-from logitkit.runtime.branching import Branching
+from logitkit.runtime.branching_state import Branching
 from logitkit.runtime.constraint import Constraint
 
 __all__ = ["ORDER", "LaterLanguage", "OwnStep", "StepKey", "class_of", "rank", "steps_of"]

@@ -18,6 +18,7 @@ from logitkit.protocol.calls import by_tensors, check_gradient, own_rows, proces
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import is_foreign, may_empty_rows
 from logitkit.protocol.processor import Processor, name_of
+from logitkit.runtime.branching_state import BranchingState
 from logitkit.runtime.broken_logits import UNREAD, broken_rows, end_broken
 from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.host_rows import mask_on_host
@@ -94,8 +95,8 @@ class EngineLogits:
         if by_tensors(logits):
             return self._on_device(state, logits, context, eos_ids)
         try:
-            if self._constraint is not None and isinstance(state, ConstraintState):
-                logits = own_rows(self._name, len(state.left), logits)
+            if self._constraint is not None and isinstance(state, ConstraintState | BranchingState):
+                logits = own_rows(self._name, len(state.tensors[0]), logits)
                 return mask_on_host(self._constraint.bank, state, logits, of_model=True)
             ended = self._check(state, logits)
         except BrokenLogits as error:

@@ -27,8 +27,6 @@ from logitkit.runtime.bank_layout import BankLayout as BankLayout
 from logitkit.runtime.bank_tables import advance_tensors as advance_tensors
 from logitkit.runtime.bank_user import BankUser as BankUser
 from logitkit.runtime.constraint import Constraint as Constraint
-from logitkit.runtime.constraint import mask_rows as mask_rows
-from logitkit.runtime.constraint import mask_tensors as mask_tensors
 from logitkit.runtime.constraint_state import ConstraintState as ConstraintState
 from logitkit.runtime.row_mask import RowMask as RowMask
 from logitkit.runtime.shared import Shared as Shared
@@ -48,7 +46,5 @@ __all__ = [
     "Shared",
     "advance_tensors",
     "check_width",
-    "mask_rows",
-    "mask_tensors",
     "shared_by",
 ]

@@ -77,8 +77,8 @@ class Bank:
         # Slots whose automata may be equal, to be compared: a garbage collection during a change may leave some out of date.
         self._alike: dict[Hashable, set[int]] = {}
         self.masks = MaskCache(mask_bytes)
-        # The rows of the last step on the host, as numbers: `HostRows`, which knows of banks.
-        self.last_rows: Any = None
+        # The rows of the last step on the host (`HostRows`), or nothing while a step uses them.
+        self.last_rows: list[Any] = []
         self._layouts: dict[torch.device, BankLayout] = {}
         # Slots whose tables on a device are out of date.
         self._changed: dict[torch.device, set[int]] = {}
@@ -147,7 +147,7 @@ class Bank:
             self._has_changed(slot)
             self.masks.drop_slot(slot)
             # They hold masks too.
-            self.last_rows = None
+            self.last_rows = []
 
     def automaton(self, slot: int, generation: int) -> Any:
         """Return the automaton that a state refers to, of the type that the bank holds.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
-from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, Packed
+from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES
 from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import StateFileError
@@ -18,12 +18,11 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.runtime.automaton_state import leases_of, numbered_slots
 from logitkit.runtime.bank import NEUTRAL, Lease
+from logitkit.runtime.host_row import BranchingRow, Configurations, HostRow, NeutralRow
+from logitkit.runtime.positions import Numbers, Positions
 from logitkit.runtime.slot_generation import SlotGeneration
 
-__all__ = ["BranchingState", "Configurations"]
-
-# The states and stacks in which a row is at once.
-Configurations = list[tuple[int, Packed]]
+__all__ = ["Branching", "BranchingState", "leases_of_layers"]
 
 
 class BranchingState(NamedTuple):
@@ -83,8 +82,26 @@ class BranchingState(NamedTuple):
         stacks = torch.where(rows[:, None, None], 0, self.stacks)
         return self._replace(states=torch.where(rows[:, None], alone, self.states), stacks=stacks)
 
-    def configurations(self) -> list[Configurations]:
-        """Return the configurations of each row, on the CPU."""
+    @property
+    def has_frames(self) -> bool:
+        """Whether rows have room for frames: all that may branch have."""
+        return True
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All tensors."""
+        return tuple(self)
+
+    def host_rows(self, bank: Any) -> list[HostRow]:
+        """Return the rows as Python numbers."""
+        slots, generations = self.slots[:, 0].tolist(), self.generations[:, 0].tolist()
+        columns = zip(
+            slots, generations, self._configurations(), self.most.tolist(), self.narrowed.tolist(), strict=True
+        )
+        return [(NeutralRow if row[0] == NEUTRAL else BranchingRow)(bank, *row) for row in columns]
+
+    def _configurations(self) -> list[Configurations]:
+        """Return the configurations of each row."""
         memory = self.stacks.numpy().tobytes()
         _, count, depth = self.stacks.shape
         width, first, found = depth * FRAME_BYTES, 0, list[Configurations]()
@@ -94,24 +111,36 @@ class BranchingState(NamedTuple):
             first += count
         return found
 
-    def with_configurations(self, rows: list[Configurations], narrowed: list[bool]) -> BranchingState:
-        """Return the state with other configurations, each row's in their order."""
+    def numbers_of(self, rows: Sequence[Any]) -> Numbers:
+        """Return the configurations of rows, and whether some were dropped."""
+        return [row.configurations for row in rows], [row.narrowed for row in rows]
+
+    def with_numbers(self, numbers: Numbers, before: Numbers | None = None) -> BranchingState:
+        """Return the rows in other configurations, each row's in their order; see `RowState`."""
         # Rows have room for far more configurations than they usually have.
         states, stacks = np.zeros(self.states.shape, np.int64), bytearray(self.stacks.nbytes)
         _, count, depth = self.stacks.shape
         width = depth * FRAME_BYTES
-        for row, places in enumerate(rows):
+        for row, places in enumerate(numbers[0]):
             states[row, : len(places)] = [state for state, _ in places]
             begin = row * count * width
             stacks[begin : begin + len(places) * width] = b"".join([stack for _, stack in places])
-        return BranchingState(
-            self.slots,
-            self.generations,
-            torch.from_numpy(states),
-            torch.from_numpy(np.ndarray(self.stacks.shape, np.int32, stacks)),
-            self.most,
-            torch.from_numpy(np.array(narrowed, np.bool_)),
+        return self._replace(
+            states=torch.from_numpy(states),
+            stacks=torch.from_numpy(np.ndarray(self.stacks.shape, np.int32, stacks)),
+            narrowed=torch.from_numpy(np.array(numbers[1], np.bool_)),
         )
+
+    @property
+    def positions(self) -> Positions:
+        """The positions of the rows as tensors."""
+        slots, generations, states, stacks, most, narrowed = self
+        return Positions(slots, generations, states, stacks, None, most, narrowed)
+
+    def at_positions(self, positions: Positions) -> BranchingState:
+        """Return the state of the rows at other positions."""
+        assert positions.narrowed is not None
+        return self._replace(states=positions.state, stacks=positions.stack, narrowed=positions.narrowed)
 
     def to_portable(self, processor: Any) -> tuple[BranchingState, list[str]]:
         """Return a state whose slots number the automata from 1, and the content keys of the automata."""
@@ -153,6 +182,15 @@ class BranchingState(NamedTuple):
                 if not possible or stack[: len(frames)] != frames:
                     raise StateFileError(f"row {row} has a state and a stack that its automaton does not have")
         return self._replace(slots=slots[self.slots], generations=generations[self.slots])
+
+
+class Branching:
+    """The step of rows that may branch, for batches with rows that do not take it."""
+
+    @classmethod
+    def neutral_state(cls, context: Context) -> BranchingState:
+        """Return the state of rows without a constraint."""
+        return BranchingState.neutral(context)
 
 
 def leases_of_layers(processor: Any, automaton: Any) -> list[Any]:

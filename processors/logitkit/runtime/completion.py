@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.tokens.tables.counted_state import StateAndCount
-from logitkit.compiler.tokens.tables.packed_stacks import Packed, frames_of
+from logitkit.compiler.tokens.tables.packed_stacks import frames_of
 from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import LogitkitError
@@ -78,7 +78,7 @@ def _letters(automaton: TokenAutomaton, allowed: NDArray[np.bool_] | None) -> ND
 
 def _searched(walk: Walk, letters: NDArray[np.int64]) -> tuple[int, ...] | None:
     """Search the places by the number of tokens that lead to them."""
-    came_from: dict[tuple[int, Packed], tuple[tuple[int, Packed], int] | None] = {walk.key: None}
+    came_from: dict[Hashable, tuple[Hashable, int] | None] = {walk.key: None}
     todo = deque([walk] if walk.is_live else [])
     while todo and (len(came_from) < MOST_WALKS or not walk.automaton.has_stacks):
         at = todo.popleft()
@@ -91,9 +91,7 @@ def _searched(walk: Walk, letters: NDArray[np.int64]) -> tuple[int, ...] | None:
     return None
 
 
-def _path(
-    came_from: dict[tuple[int, Packed], tuple[tuple[int, Packed], int] | None], end: tuple[int, Packed]
-) -> tuple[int, ...]:
+def _path(came_from: dict[Hashable, tuple[Hashable, int] | None], end: Hashable) -> tuple[int, ...]:
     tokens = []
     while (step := came_from[end]) is not None:
         end, token = step
@@ -105,9 +103,9 @@ def _by_cost(walk: Walk, letters: NDArray[np.int64]) -> tuple[int, ...] | None:
     """Follow the costs of closing, which may be a token more than needed."""
     tokens: list[int] = []
     while True:
-        cost = walk.automaton.cost
-        needed = int(cost[StateAndCount.state(walk.state)] + cost[[*frames_of(walk.stack)]].sum())
-        walk = Walk(walk.automaton, walk.state, walk.stack, needed)
+        cost, ((state, stack), *_) = walk.automaton.cost, walk.row.configurations
+        needed = int(cost[StateAndCount.state(state)] + cost[[*frames_of(stack)]].sum())
+        walk = walk.with_left(needed)
         if not needed and walk.may_end():
             return tuple(tokens)
         following = walk.successors(letters)

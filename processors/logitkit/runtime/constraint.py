@@ -16,10 +16,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.processor import Role
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL, Bank, Lease
-from logitkit.runtime.bank_layout import BankLayout
-from logitkit.runtime.bank_tables import keep_allowed, legal_tensors
-from logitkit.runtime.branching import advance_branching, mask_branching
+from logitkit.runtime.bank import Bank, Lease
 from logitkit.runtime.branching_state import BranchingState, leases_of_layers
 from logitkit.runtime.byte_form import ByteForm, byte_form
 from logitkit.runtime.compiled_language import CompiledLanguage
@@ -27,12 +24,10 @@ from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.device_rows import advance_on_device, mask_on_device
 from logitkit.runtime.examples import example_text, matches_text
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
-from logitkit.runtime.logit_arrays import as_array
+from logitkit.runtime.positions import RowState
 from logitkit.runtime.shared import shared_by
-from logitkit.runtime.stack_tables import StackRows
-from logitkit.runtime.width import check_width
 
-__all__ = ["Constraint", "mask", "mask_rows", "mask_tensors"]
+__all__ = ["Constraint", "mask"]
 
 
 class Constraint(CompiledLanguage):
@@ -98,17 +93,12 @@ class Constraint(CompiledLanguage):
 
         A token beyond the row's token limit does not count as illegal.
         """
-        if isinstance(state, BranchingState):
-            check_tokens(type(self).__name__, len(state.states), tokens)
-            return advance_branching(self.bank, state, tokens)
-        at, stack, left = state
-        check_tokens(type(self).__name__, at.state.shape[0], tokens)
-        self._check_stack(stack)
-        if not by_tensors(at.state):
-            return advance_on_host(self.bank, state, tokens)
-        layout, rows = self.bank.layout_on(at.state.device), StackRows(at.state, stack, left)
-        now, stack, left = advance_on_device(layout, at.slot, at.generation, rows, tokens)
-        return ConstraintState(AutomatonState(at.slot, at.generation, now), stack, left)
+        slots = state.tensors[0]
+        check_tokens(type(self).__name__, len(slots), tokens)
+        self._check_frames(state)
+        if by_tensors(slots):
+            return state.at_positions(advance_on_device(self.bank.layout_on(slots.device), state.positions, tokens))
+        return advance_on_host(self.bank, state, tokens)
 
     def process_logits(
         self, state: ConstraintState, logits: Tensor, context: Context
@@ -117,19 +107,13 @@ class Constraint(CompiledLanguage):
 
         A finished row may emit only EOS and padding; a dead row only EOS, at logit 0. NaN counts as -inf.
         """
-        if isinstance(state, BranchingState):
-            return state, mask_branching(self.bank, state, own_rows(type(self).__name__, len(state.states), logits))
-        at, stack, left = state
-        logits = own_rows(type(self).__name__, at.state.shape[0], logits)
-        self._check_stack(stack)
-        if not by_tensors(logits):
-            return state, mask_on_host(self.bank, state, logits)
-        layout, rows = self.bank.layout_on(logits.device), StackRows(at.state, stack, left)
-        return state, mask_on_device(layout, at.slot, at.generation, rows, logits)
+        logits = own_rows(type(self).__name__, len(state.tensors[0]), logits)
+        self._check_frames(state)
+        return state, mask(self.bank, state, logits)
 
-    def _check_stack(self, stack: Tensor) -> None:
+    def _check_frames(self, state: ConstraintState) -> None:
         """Refuse rows that have more than a state, if this constraint neither nests nor counts."""
-        if stack.shape[1] and not self.may_nest:
+        if state.has_frames and not self.may_nest:
             raise BatchMismatch(
                 f"a {type(self).__name__} got a state with rows of a constraint that nests or counts; keep these in a batch of "
                 "their own"
@@ -202,7 +186,7 @@ class Constraint(CompiledLanguage):
         return state.row_states == DEAD
 
 
-def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
+def mask(bank: Bank, state: RowState, logits: Tensor) -> Tensor:
     """Return the logits with every illegal token at -inf, in place if that is faster.
 
     Args:
@@ -215,29 +199,8 @@ def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
         VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
     """
     if by_tensors(logits):
-        return mask_tensors(bank.layout_on(logits.device), state, logits)
-    return mask_rows(bank, state, logits)
-
-
-def mask_tensors(layout: BankLayout, state: AutomatonState, logits: Tensor) -> Tensor:
-    """Mask with tensors only, by the tables on the device of the logits; see `mask`."""
-    now, legal = legal_tensors(layout.tables, *state)
-    return keep_allowed(layout.tables, state.slot, now, legal, logits)
-
-
-def mask_rows(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
-    """Mask row by row, each in the cheapest way for its state, with cached masks for visited states; see `mask`."""
-    slots, generations, states = state.slot.tolist(), state.generation.tolist(), state.state.tolist()
-    array, never, zero = as_array(logits)
-    width = array.shape[1]
-    for row, (slot, generation, current) in enumerate(zip(slots, generations, states, strict=True)):
-        if slot == NEUTRAL:
-            continue
-        found = bank.mask(slot, generation, current)
-        if width != found.size:
-            check_width(found.size, width)
-        found.apply(array[row], never, zero)
-    return logits
+        return mask_on_device(bank.layout_on(logits.device), state.positions, logits)
+    return mask_on_host(bank, state, logits)
 
 
 def _empty_stacks(context: Context, depth: int) -> Tensor:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from logitkit.compiler.tokens.tables.packed_stacks import rows_of, stacks_of
 from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.errors import StateFileError
 from logitkit.protocol.state import Fill
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
+from logitkit.runtime.host_row import HostRow, NeutralRow, StackRow
+from logitkit.runtime.positions import Numbers, Positions
 
 __all__ = ["ConstraintState"]
 
@@ -34,6 +39,55 @@ class ConstraintState(NamedTuple):
     def row_states(self) -> Tensor:
         """[B] int64: 0 where a row is dead, 1 where it is finished, else more."""
         return self.at.state
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether rows have room for frames."""
+        return self.stack.shape[1] > 0
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All tensors."""
+        return (*self.at, self.stack, self.left)
+
+    def host_rows(self, bank: Any) -> list[HostRow]:
+        """Return the rows as Python numbers."""
+        slots, generations, states = (part.tolist() for part in self.at)
+        columns = zip(slots, generations, states, rows_of(self.stack), self.left.tolist(), strict=True)
+        return [
+            NeutralRow(bank, slot, generation, [(state, stack)], left=left)
+            if slot == NEUTRAL
+            else StackRow(bank, slot, generation, state, stack, left)
+            if stack
+            else HostRow(bank, slot, generation, state)
+            for slot, generation, state, stack, left in columns
+        ]
+
+    def numbers_of(self, rows: Sequence[Any]) -> Numbers:
+        """Return the states of rows, their stacks, and the tokens left to them; only the states if there is room for no frame."""
+        states = self.at.numbers_of(rows)
+        return (*states, [row.stack for row in rows], [row.left for row in rows]) if self.stack.shape[1] else states
+
+    def with_numbers(self, numbers: Numbers, before: Numbers | None = None) -> ConstraintState:
+        """Return the rows at other positions; see `RowState`."""
+        at, stack, left = self.at.with_numbers(numbers, before), self.stack, self.left
+        if len(numbers) > 1:
+            # A comparison takes less time than a new tensor.
+            if before is None or numbers[1] != before[1]:
+                stack = stacks_of(numbers[1], stack.shape[1])
+            if before is None or numbers[2] != before[2]:
+                left = torch.from_numpy(np.array(numbers[2], np.int64))
+        return ConstraintState(at, stack, left)
+
+    @property
+    def positions(self) -> Positions:
+        """The positions of the rows as tensors."""
+        return Positions(*self.at, self.stack, self.left)
+
+    def at_positions(self, positions: Positions) -> ConstraintState:
+        """Return the state of the rows at other positions."""
+        assert positions.left is not None
+        return ConstraintState(self.at.at_positions(positions), positions.stack, positions.left)
 
     def finished(self, rows: Tensor) -> ConstraintState:
         """Return a state in which some rows, [B] bool, have had EOS."""

@@ -1,71 +1,99 @@
-"""Rows under constraints on a device: the two operations on their state, advance and mask.
+"""The executor in tensors: the two operations on states of rows, advance and mask, on a device or in a traced graph.
 
-Where kernels run, each is one launch, for any number of tokens. Elsewhere, and while a graph is traced, tensor operations do the
-same. They define what a kernel computes, bit for bit.
+Where kernels run, each operation is one launch, for any number of tokens. Elsewhere, and while a graph is traced, tensor
+operations do the same. They define what a kernel computes, bit for bit: without a loop over rows, and without a read by the host.
+
+Rows without frames need two lookups a token (`bank_tables`). Those with frames need a few rounds, one for each frame that a token
+may pop (`stack_tables`), and those that branch do so for each configuration (`branching`).
 """
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
+from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.kernels import switch
 from logitkit.protocol.calls import token_columns
 from logitkit.runtime.bank_layout import BankLayout
 from logitkit.runtime.bank_tables import advance_tensors, keep_allowed, legal_tensors
+from logitkit.runtime.branching import advance_branching, legal_branching
+from logitkit.runtime.positions import Positions
 from logitkit.runtime.stack_tables import StackRows, advance_stacks, legal_stacks
 
-__all__ = ["advance_on_device", "mask_on_device"]
+__all__ = ["advance_by_operations", "advance_on_device", "legal_on_device", "mask_on_device"]
 
 
-def advance_on_device(
-    layout: BankLayout, slot: Tensor, generation: Tensor, rows: StackRows, tokens: Tensor
-) -> StackRows:
-    """Return the rows after tokens; rows without room for frames have nothing but a state.
+def advance_on_device(layout: BankLayout, at: Positions, tokens: Tensor) -> Positions:
+    """Return the positions after tokens. An illegal token, and a stale automaton, make a row dead.
 
     Args:
         layout: The tables of the bank on the device.
-        slot: [B] int64.
-        generation: [B] int64.
-        rows: The positions of B rows.
+        at: The positions of B rows.
         tokens: [B] or [B, T] integers, -1 = none.
     """
-    if switch.runs_on(slot, tokens):
-        from logitkit.kernels.constraint_step import constraint_step
-
-        after = constraint_step(layout.kernel_tables, slot, generation, rows, tokens)
+    if switch.runs_on(at.state, tokens):
+        after = _by_kernel(layout, at, tokens)
         if after is not None:
-            return StackRows(*after)
-    if rows.stack.shape[1]:
-        for column in token_columns(tokens):
-            rows = advance_stacks(layout.stacks, slot, generation, rows, column)
-        return rows
-    state = rows.state
+            return after
     for column in token_columns(tokens):
-        state = advance_tensors(layout.tables, slot, generation, state, column)
-    return rows._replace(state=state)
+        at = advance_by_operations(layout, at, column)
+    return at
 
 
-def mask_on_device(layout: BankLayout, slot: Tensor, generation: Tensor, rows: StackRows, logits: Tensor) -> Tensor:
+def mask_on_device(layout: BankLayout, at: Positions, logits: Tensor) -> Tensor:
     """Return the logits with every illegal token at -inf; a kernel changes them in place.
 
     Args:
         layout: The tables of the bank on the device.
-        slot: [B] int64.
-        generation: [B] int64.
-        rows: The positions of B rows.
+        at: The positions of B rows.
         logits: [B, W] floating point, W at least the size of the vocabulary; columns beyond it are masked.
 
     Raises:
         VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
     """
     layout.tables.check_width(logits.shape[1])
-    if switch.runs_on(slot, logits):
+    if switch.runs_on(at.state, logits) and _by_kernel(layout, at, None, logits) is not None:
+        return logits
+    now, legal = legal_on_device(layout, at)
+    return keep_allowed(layout.tables, at.slot if at.most is None else at.slot[:, 0], now, legal, logits)
+
+
+def legal_on_device(layout: BankLayout, at: Positions) -> tuple[Tensor, Tensor]:
+    """Return the states, [B], and which classes are legal, [B, C + 1] bool; the last column means nothing."""
+    if at.most is not None:
+        return legal_branching(layout.stacks, at)
+    if at.stack.shape[1]:
+        return legal_stacks(layout.stacks, at.slot, at.generation, _stack_rows(at))
+    return legal_tensors(layout.tables, at.slot, at.generation, at.state)
+
+
+def advance_by_operations(layout: BankLayout, at: Positions, token: Tensor) -> Positions:
+    """Return the positions after one token per row, [B], by tensor operations; -1 changes nothing."""
+    if at.most is not None:
+        return advance_branching(layout.stacks, at, token)
+    if at.stack.shape[1]:
+        state, stack, left = advance_stacks(layout.stacks, at.slot, at.generation, _stack_rows(at), token)
+        return at._replace(state=state, stack=stack, left=left)
+    return at._replace(state=advance_tensors(layout.tables, at.slot, at.generation, at.state, token))
+
+
+def _by_kernel(
+    layout: BankLayout, at: Positions, tokens: Tensor | None, logits: Tensor | None = None
+) -> Positions | None:
+    """Advance rows by tokens, or mask logits in place, in one launch; None if no kernel does it, and nothing has happened."""
+    if at.most is None:
         from logitkit.kernels.constraint_step import constraint_step
 
-        if constraint_step(layout.kernel_tables, slot, generation, rows, None, logits) is not None:
-            return logits
-    if rows.stack.shape[1]:
-        now, legal = legal_stacks(layout.stacks, slot, generation, rows)
-    else:
-        now, legal = legal_tensors(layout.tables, slot, generation, rows.state)
-    return keep_allowed(layout.tables, slot, now, legal, logits)
+        after = constraint_step(layout.kernel_tables, at.slot, at.generation, _stack_rows(at), tokens, logits)
+        return None if after is None else at._replace(state=after[0], stack=after[1], left=after[2])
+    from logitkit.kernels.branching_step import branching_step
+
+    assert at.narrowed is not None
+    rows = at.state, at.stack, at.most, at.narrowed
+    made = branching_step(layout.kernel_tables, (at.slot, at.generation), rows, tokens, logits)
+    return None if made is None else at._replace(state=made[0], stack=made[1], narrowed=made[2])
+
+
+def _stack_rows(at: Positions) -> StackRows:
+    return StackRows(at.state, at.stack, torch.full_like(at.state, NO_LIMIT) if at.left is None else at.left)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.tokens.tables.packed_stacks import Packed
 from logitkit.errors import ConfigurationError
 from logitkit.runtime.byte_form import ByteForm
 from logitkit.runtime.compiled_language import CompiledLanguage
@@ -37,7 +37,7 @@ def matches_text(constraint: CompiledLanguage, text: str | bytes) -> bool:
     names = {name.encode(): token for name, token in vocabulary.special.items() if token not in vocabulary.eos_ids}
     start = Walk.start(constraint.automaton)
     # The places that some tokens reach, by offset: equal ones once.
-    reached: list[dict[tuple[int, Packed], Walk]] = [{} for _ in range(len(data) + 1)]
+    reached: list[dict[Hashable, Walk]] = [{} for _ in range(len(data) + 1)]
     reached[0][start.key] = start
     for at, walks in enumerate(reached):
         if not walks:

@@ -1,123 +1,84 @@
-"""Rows under constraints on the host, as Python numbers: the two operations on their state, advance and mask.
+"""A batch on the host: the two operations on states of rows, advance and mask, by the rows themselves (`host_row`).
 
 A state consists of tensors. To read one of them as Python numbers, or to make one, takes a microsecond, and a step of one row
-reads ten and makes three. So the numbers of the last state are remembered with the tensors that hold them: the step that follows
-finds them by the identity of these tensors. Together with them are the masks of the rows. A row that stays where it is, as in
-free text, keeps its state and its mask, so that its step is one look-up of the next state.
+reads ten and makes three. So the rows of the last state are remembered with the tensors that say where they are: the step that
+follows finds them by the identity of these tensors.
 
-Only the last state of a bank is remembered, and only that of few rows, whose masks take little memory. Any other state, and one
+Only the last state of a bank is remembered. A step takes its rows out of the bank, and puts them back when they are where the new
+state says: so no other thread meets them on the way, and nothing is remembered of a step that fails. Any other state, and one
 whose tensors were written to, is read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import suppress
+from operator import is_
+from typing import TypeVar
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
-from logitkit.compiler.tokens.tables.packed_stacks import Packed, rows_of, stacks_of
-from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL, Bank
-from logitkit.runtime.constraint_state import ConstraintState
-from logitkit.runtime.logit_arrays import as_array, check_row
-from logitkit.runtime.row_mask import RowMask
-from logitkit.runtime.width import check_width
+from logitkit.runtime.bank import Bank
+from logitkit.runtime.host_row import HostRow
+from logitkit.runtime.logit_arrays import as_array
+from logitkit.runtime.positions import Numbers, RowState
 
 __all__ = ["HostRows", "advance_on_host", "mask_on_host"]
 
-# In larger batches, reading a state takes a small part of a step. A mask takes up to 0.75 MB at 131k columns.
+# In larger batches, reading a state takes a small part of a step, so no rows are remembered.
+MANY_ROWS = 1024
+
+# The masks of larger batches are not kept with their rows. A mask takes up to 0.75 MB at 131k columns.
 FEW_ROWS = 32
+
+S = TypeVar("S", bound=RowState)
 
 
 class HostRows:
-    """The numbers of a state, row by row.
+    """The rows of a state.
 
     Args:
         state: The state.
-        slots, generations, states, stacks, left: Its fields, [B] each.
-        masks: The masks of the rows, as far as they are known.
+        rows: Its rows.
+        numbers: Their numbers.
     """
 
-    __slots__ = ("_state", "_writes", "generations", "left", "masks", "slots", "stacks", "states")
+    __slots__ = ("_tensors", "_writes", "numbers", "rows")
 
-    def __init__(
-        self,
-        state: ConstraintState,
-        slots: list[int],
-        generations: list[int],
-        states: list[int],
-        stacks: list[Packed],
-        left: list[int],
-        masks: list[RowMask | None],
-    ) -> None:
-        self._state, self._writes = state, _writes(state)
-        self.slots, self.generations, self.states = slots, generations, states
-        self.stacks, self.left, self.masks = stacks, left, masks
+    def __init__(self, state: RowState, rows: list[HostRow], numbers: Numbers) -> None:
+        self._tensors, self.rows, self.numbers = state.tensors, rows, numbers
+        self._writes = _writes(self._tensors)
 
     @classmethod
-    def of(cls, bank: Bank, state: ConstraintState) -> HostRows:
-        """Return the numbers of a state on the CPU."""
-        known: HostRows | None = bank.last_rows
-        if known is not None and known.are_of(state):
-            return known
-        (slot, generation, now), stack, left = state
-        slots = slot.tolist()
-        found = cls(state, slots, generation.tolist(), now.tolist(), rows_of(stack), left.tolist(), [None] * len(slots))
-        found.remember(bank)
-        return found
+    def taken(cls, bank: Bank, state: RowState) -> HostRows:
+        """Take the rows of a state on the CPU out of the bank, or read them."""
+        with suppress(IndexError):
+            known: HostRows = bank.last_rows.pop()
+            if known.are_of(state):
+                return known
+        rows = state.host_rows(bank)
+        return cls(state, rows, state.numbers_of(rows))
 
-    def remember(self, bank: Bank) -> None:
-        """Keep these numbers for the next step, if there are few rows."""
-        if len(self.slots) <= FEW_ROWS:
-            bank.last_rows = self
+    def put(self, bank: Bank) -> None:
+        """Remember these rows for the next step."""
+        if len(self.rows) <= MANY_ROWS:
+            bank.last_rows = [self]
 
-    def are_of(self, state: ConstraintState) -> bool:
-        """Whether these are the numbers of a state: its tensors are the same, and nothing has been written to them."""
-        mine = self._state
-        if mine is not state:
-            (slot, generation, now), stack, left = mine
-            at = state.at
-            if (
-                now is not at.state
-                or slot is not at.slot
-                or generation is not at.generation
-                or stack is not state.stack
-                or left is not state.left
-            ):
-                return False
-        return self._writes >= 0 and self._writes == _writes(state)
-
-    def mask(self, bank: Bank, row: int, columns: int) -> RowMask:
-        """Return the mask of a row that has a constraint.
-
-        Raises:
-            StaleAutomaton: The automaton of the row no longer exists.
-            VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
-        """
-        slot, generation = self.slots[row], self.generations[row]
-        found = self.masks[row]
-        if found is None or bank.generations[slot] != generation:
-            place = bank.automaton(slot, generation).place(self.states[row], self.stacks[row], self.left[row])
-            found = self.masks[row] = bank.mask(slot, generation, place)
-        if columns != found.size:
-            check_width(found.size, columns)
-        return found
+    def are_of(self, state: RowState) -> bool:
+        """Whether these are the rows of a state: its tensors are the same, and nothing has been written to them."""
+        tensors = state.tensors
+        same = len(tensors) == len(self._tensors) and all(map(is_, tensors, self._tensors))
+        return same and self._writes >= 0 and self._writes == _writes(tensors)
 
 
-def _writes(state: ConstraintState) -> int:
-    """Return how often torch operations wrote to the tensors of a state, or -1 if torch does not count that."""
-    (slot, generation, now), stack, left = state
+def _writes(tensors: tuple[Tensor, ...]) -> int:
+    """Return how often torch operations wrote to some tensors, or -1 if torch does not count that."""
     try:
-        return slot._version + generation._version + now._version + stack._version + left._version  # noqa: SLF001
+        return sum([tensor._version for tensor in tensors])  # noqa: SLF001
     except RuntimeError:  # a tensor that was made in inference mode
         return -1
 
 
-def advance_on_host(bank: Bank, state: ConstraintState, tokens: Tensor) -> ConstraintState:
+def advance_on_host(bank: Bank, state: S, tokens: Tensor) -> S:
     """Return the state after tokens, row by row; it is the given one if no row has changed.
 
     For a few rows, this is faster than any tensor operation.
@@ -130,52 +91,25 @@ def advance_on_host(bank: Bank, state: ConstraintState, tokens: Tensor) -> Const
     Raises:
         StaleAutomaton: A slot's automaton no longer exists.
     """
-    rows = HostRows.of(bank, state)
-    states, stacks, left, masks = [*rows.states], [*rows.stacks], [*rows.left], [*rows.masks]
-    runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
-    for row, run in enumerate(runs):
-        slot = rows.slots[row]
-        if slot == NEUTRAL:
-            continue
-        before = states[row], stacks[row], left[row]
-        after = _after(bank.automaton(slot, rows.generations[row]), bank.stacks, *before, run)
-        if after != before:
-            states[row], stacks[row], left[row] = after
-            masks[row] = None
-    (slot_ids, generation_ids, now), stack_ids, left_ids = state
-    # A comparison takes less time than a new tensor.
-    if states != rows.states:
-        now = torch.from_numpy(np.array(states, np.int64))  # three times as fast as torch.tensor
-    if stacks != rows.stacks:
-        stack_ids = stacks_of(stacks, stack_ids.shape[1])
-    if left != rows.left:
-        left_ids = torch.from_numpy(np.array(left, np.int64))
-    if now is state.at.state and stack_ids is state.stack and left_ids is state.left:
+    known = HostRows.taken(bank, state)
+    rows = known.rows
+    if tokens.dim() == 2:
+        for row, run in zip(rows, tokens.tolist(), strict=True):
+            for token in run:
+                row.advance(token)
+    else:
+        for row, token in zip(rows, tokens.tolist(), strict=True):
+            row.advance(token)
+    numbers = state.numbers_of(rows)
+    if numbers == known.numbers:
+        known.put(bank)
         return state
-    after_all = ConstraintState(AutomatonState(slot_ids, generation_ids, now), stack_ids, left_ids)
-    HostRows(after_all, rows.slots, rows.generations, states, stacks, left, masks).remember(bank)
-    return after_all
+    after = state.with_numbers(numbers, known.numbers)
+    HostRows(after, rows, numbers).put(bank)
+    return after
 
 
-def _after(
-    automaton: TokenAutomaton, has_stacks: bool, state: int, stack: Packed, left: int, tokens: Sequence[int]
-) -> tuple[int, Packed, int]:
-    """Return the state, the stack and the number of tokens left of one row after tokens."""
-    for token in tokens:
-        if state < FIRST_STATE:
-            break
-        if token == -1:
-            continue
-        if has_stacks:
-            state, stack = automaton.step(state, stack, token)
-        else:
-            state = automaton.next(state, token)
-        if left > 0:
-            left -= 1
-    return state, stack, left
-
-
-def mask_on_host(bank: Bank, state: ConstraintState, logits: Tensor, *, of_model: bool = False) -> Tensor:
+def mask_on_host(bank: Bank, state: RowState, logits: Tensor, *, of_model: bool = False) -> Tensor:
     """Mask row by row in place, each in the cheapest way for its state, with cached masks for visited states.
 
     Args:
@@ -189,12 +123,12 @@ def mask_on_host(bank: Bank, state: ConstraintState, logits: Tensor, *, of_model
         StaleAutomaton: A slot's automaton no longer exists.
         VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
     """
-    rows = HostRows.of(bank, state)
+    known = HostRows.taken(bank, state)
     array, never, zero = as_array(logits)
-    columns = array.shape[1]
-    for row, slot in enumerate(rows.slots):
-        if slot != NEUTRAL:
-            rows.mask(bank, row, columns).apply(array[row], never, zero, row if of_model else None)
-        elif of_model:
-            check_row(array[row], never, row)
+    for number, row in enumerate(known.rows):
+        row.process(array[number], never, zero, number if of_model else None)
+    if len(known.rows) > FEW_ROWS:
+        for row in known.rows:
+            row.forget_mask()
+    known.put(bank)
     return logits

@@ -1,80 +1,77 @@
-"""The place of one text in an automaton on the host: steps and legal tokens."""
+"""The place of one text in an automaton: a row that is copied before it goes on, for searches and explanations."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.tables.counted_state import StateAndCount
-from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, Packed, packed
 from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.compiler.tokens.tables.token_table import STAY
-from logitkit.runtime.branching import followed
-from logitkit.runtime.branching_state import Configurations
+from logitkit.runtime.host_row import HostRow, StackRow, start_row
 
-__all__ = ["BranchingWalk", "Walk", "random_walk"]
+__all__ = ["Walk", "random_walk"]
 
 # How many random texts are written to see how many places they are in, and how many tokens of each.
 WALKS, WALK_LENGTH = 8, 50
 
-# How many places of one text are followed at once; the others are dropped, those with the most frames first.
+# How many configurations of one text are followed at once; the others are dropped, those with the most frames first.
 MOST = 256
 
 
-@dataclass(frozen=True, slots=True)
 class Walk:
-    """Where one text stands.
+    """Where one text stands, and where it may go from there.
 
     Args:
-        automaton: The automaton over tokens.
-        state: Its state, with its count.
-        stack: The open brackets.
-        left: How many tokens are left, or -1 if they are not counted.
+        row: The row of the text, which does not change.
     """
 
-    automaton: TokenAutomaton
-    state: int
-    stack: Packed
-    left: int = NO_LIMIT
+    __slots__ = ("row",)
+
+    def __init__(self, row: HostRow) -> None:
+        self.row = row
 
     @classmethod
     def start(cls, automaton: TokenAutomaton, left: int = NO_LIMIT) -> Walk:
-        """Return the place of the empty text."""
-        nothing = packed((), FRAME_BYTES * automaton.nesting.max_depth)
-        if automaton.layers:
-            return BranchingWalk.at(automaton, [(automaton.start, nothing)])
-        return cls(automaton, automaton.start, nothing, left)
+        """Return the place of the empty text, with `left` tokens left to it, or -1 if they are not counted."""
+        return cls(start_row(automaton, left, MOST))
+
+    @property
+    def automaton(self) -> TokenAutomaton:
+        """The automaton over tokens."""
+        return self.row.automaton
 
     def after(self, *tokens: int) -> Walk:
         """Return the place after some more tokens."""
-        state, stack, left = self.state, self.stack, self.left
+        row = self.row.copy()
         for token in tokens:
-            if state < FIRST_STATE:
-                break
-            state, stack = self.automaton.step(state, stack, token)
-            left -= left > 0
-        return Walk(self.automaton, state, stack, left)
+            row.advance(token)
+        return Walk(row)
+
+    def with_left(self, left: int) -> Walk:
+        """Return the same place of a text with so many tokens left to it."""
+        row = self.row.copy()
+        assert isinstance(row, StackRow)
+        row.left = left
+        return Walk(row)
 
     @property
-    def key(self) -> tuple[int, Packed]:
-        """The state and the open brackets."""
-        return self.state, self.stack
+    def key(self) -> Hashable:
+        """The states and the open brackets."""
+        return tuple(sorted(self.row.configurations))
 
     @property
     def is_live(self) -> bool:
         """Whether the text can still be completed."""
-        return self.state >= FIRST_STATE
+        return self.row.current >= FIRST_STATE
 
     def legal(self) -> NDArray[np.bool_]:
         """Return [C] bool, the classes of tokens that are legal."""
-        if not self.is_live:
-            return np.zeros(self.automaton.classes, np.bool_)
-        return self.automaton.legal(self.automaton.place(self.state, self.stack, self.left))
+        return self.row.legal_classes()
 
     def allows(self, token: int) -> bool:
         """Whether a token is legal."""
@@ -84,71 +81,22 @@ class Walk:
         """Whether the text is complete."""
         return bool(self.legal()[self.automaton.class_of[[*self.automaton.eos_ids]]].any())
 
-    def successors(self, letter: NDArray[np.int64]) -> list[tuple[Walk, int]]:
+    def successors(self, token_of: NDArray[np.int64]) -> list[tuple[Walk, int]]:
         """Return the places after one more token, each with a token that leads there.
 
         Args:
-            letter: [C] a token of each class, -1 where none may be used.
+            token_of: [C] a token of each class, -1 where none may be used.
         """
-        automaton, state = self.automaton, StateAndCount.state(self.state)
-        targets = np.where(automaton.default == STAY, state, automaton.default).astype(np.int64)
-        for at in reversed(automaton.chain(state)):
-            row = slice(int(automaton.row_start[at]), int(automaton.row_start[at + 1]))
-            targets[automaton.row_class[row]] = automaton.row_target[row]
-        classes = np.flatnonzero(self.legal() & (letter >= 0))
-        distinct, first = np.unique(targets[classes], return_index=True)
-        found = []
-        for target, token in zip(distinct.tolist(), letter[classes[first]].tolist(), strict=True):
-            after, stack = target, self.stack
-            if not DEAD < target < automaton.first_outcome:
-                after, stack = automaton.behind(target, stack, StateAndCount.count(self.state))
-            if after >= FIRST_STATE:
-                found.append((Walk(automaton, after, stack, self.left - (self.left > 0)), token))
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class BranchingWalk(Walk):
-    """Where one text stands in an automaton with layers: in up to `MOST` places at once; `state` and `stack` are the first.
-
-    Args:
-        places: The states and stacks.
-    """
-
-    places: tuple[tuple[int, Packed], ...] = ()
-
-    @classmethod
-    def at(cls, automaton: TokenAutomaton, places: Configurations) -> BranchingWalk:
-        """Return the walk at some places."""
-        state, stack = places[0] if places else (DEAD, packed((), FRAME_BYTES * automaton.nesting.max_depth))
-        return cls(automaton, state, stack, NO_LIMIT, tuple(places))
-
-    def after(self, *tokens: int) -> Walk:
-        """Return the place after some more tokens."""
-        places = [*self.places]
-        for token in tokens:
-            places, _ = followed(self.automaton, places, token, MOST)
-        return self.at(self.automaton, places)
-
-    @property
-    def key(self) -> tuple[int, Packed]:
-        """The states and the open brackets."""
-        return -1, b"".join(state.to_bytes(8) + stack for state, stack in sorted(self.places))
-
-    def legal(self) -> NDArray[np.bool_]:
-        """Return [C] bool, the classes of tokens that are legal."""
-        if not self.is_live:
-            return np.zeros(self.automaton.classes, np.bool_)
+        classes = np.flatnonzero(self.legal() & (token_of >= 0))
         layers = (self.automaton, *self.automaton.layers)
-        return self.automaton.legal_in_layers([[layer.place(*p, NO_LIMIT) for p in self.places] for layer in layers])
-
-    def successors(self, letter: NDArray[np.int64]) -> list[tuple[Walk, int]]:
-        """Return the places after one more token, each with a token that leads there."""
-        found: dict[tuple[int, Packed], tuple[Walk, int]] = {}
-        for token in letter[self.legal() & (letter >= 0)].tolist():
-            walk = self.after(token)
-            found.setdefault(walk.key, (walk, token))
-        return [*found.values()]
+        states = [StateAndCount.state(state) for state, _ in self.row.configurations]
+        targets = np.array([layer.targets_from(state)[classes] for layer in layers for state in states])
+        if len(targets) == 1:
+            _, first = np.unique(targets[0], return_index=True)
+        else:
+            first = np.sort(np.unique(targets, axis=1, return_index=True)[1]) if len(classes) else classes
+        walks = [(self.after(token), token) for token in token_of[classes[first]].tolist()]
+        return [(walk, token) for walk, token in walks if walk.is_live]
 
 
 def random_walk(automaton: TokenAutomaton) -> list[int]:
@@ -160,8 +108,7 @@ def random_walk(automaton: TokenAutomaton) -> list[int]:
     for _ in range(WALKS):
         walk = Walk.start(automaton)
         for _ in range(WALK_LENGTH):
-            assert isinstance(walk, BranchingWalk)
-            found.append(len(walk.places))
+            found.append(len(walk.row.configurations))
             legal = tokens[walk.legal() & (tokens >= 0)]
             if not len(legal):
                 break

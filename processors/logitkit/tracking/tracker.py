@@ -16,7 +16,8 @@ from logitkit.errors import ConfigurationError
 from logitkit.protocol.calls import advance_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor
-from logitkit.runtime.single_row import SingleRow, can_step, first_row, row_of
+from logitkit.runtime.host_row import HostRow
+from logitkit.runtime.single_row import can_step, first_state, row_of
 from logitkit.tracking.generation import Port, Room
 from logitkit.tracking.histories import Histories
 from logitkit.tracking.prompt_layout import PromptLayout, Skip
@@ -71,8 +72,10 @@ class Tracker(Generic[S]):
         ([[1, 1]], [3])
     """
 
-    # The single row of the last call, as numbers or as a state and its context, and the group that it belongs to.
-    _row: SingleRow | None
+    # The single row of the last call, as numbers with a state in which it was, or as a state and its context; and the group that
+    # it belongs to.
+    _row: HostRow | None
+    _row_state: Any
     _found: tuple[S, Context] | None
     _group: RowGroup | None
     _states: Checkpoints
@@ -118,13 +121,15 @@ class Tracker(Generic[S]):
     @property
     def state(self) -> Any:
         """The state of the rows of the last answered call, or None before the first."""
-        return self._answered if self._row is None else self._row.state
+        if self._row is None:
+            return self._answered
+        return self._row_state.with_numbers(self._row_state.numbers_of([self._row]))
 
     def answer(self, state: S) -> None:
         """Record that the engine received its logits for this state, which `state` then returns."""
         self._answered = state
 
-    def step(self, ids: bytes, width: int, columns: int) -> SingleRow | None:
+    def step(self, ids: bytes, width: int, columns: int) -> HostRow | None:
         """Return the single row of a call, found without tensors, or None if the call needs `resolve`.
 
         Args:
@@ -144,7 +149,8 @@ class Tracker(Generic[S]):
             return None
         row = self._row
         if row is None and self._found is not None:
-            row = self._row = row_of(self._processor, self._found[0])
+            self._row_state = self._found[0]
+            row = self._row = row_of(self._processor, self._row_state)
         if row is not None and more:
             row.advance(*more)
             self._known = ids
@@ -152,12 +158,14 @@ class Tracker(Generic[S]):
                 self._continued()
         return row
 
-    def _first_row(self, ids: bytes, width: int, columns: int) -> SingleRow | None:
+    def _first_row(self, ids: bytes, width: int, columns: int) -> HostRow | None:
         if not self._plain or width not in WIDTHS or not ids or np.frombuffer(ids, f"i{width}").min() < 0:
             return None
-        row = first_row(self._processor, columns)
+        state = first_state(self._processor, columns)
+        row = row_of(self._processor, state)
         if row is not None:
-            self._begun, self._row = True, row
+            row.mask(columns)
+            self._begun, self._row, self._row_state = True, row, state
             self._remember_row((ids, width), None, columns, alone=True)
         return row
 
@@ -262,7 +270,7 @@ class Tracker(Generic[S]):
             self._group.keep(port, ids.shape[1], self.state)
 
     def _forget_row(self) -> None:
-        self._row = self._group = None
+        self._row = self._row_state = self._group = None
         self._states = Checkpoints()
         self._remember_row((b"", 1), None, 0, alone=False)
 

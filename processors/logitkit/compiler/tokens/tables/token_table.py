@@ -127,6 +127,14 @@ class TokenTable:
             legal[self.row_class[row]] = self.row_target[row] != DEAD
         return legal
 
+    def targets_from(self, state: int) -> NDArray[np.int64]:
+        """Return where each class leads from a live state: [C]."""
+        found = np.where(self.default == STAY, state, self.default).astype(np.int64)
+        for at in reversed(self.chain(state)):
+            row = slice(int(self.row_start[at]), int(self.row_start[at + 1]))
+            found[self.row_class[row]] = self.row_target[row]
+        return found
+
     @cached_property
     def _alive(self) -> tuple[NDArray[np.int64], Ints] | None:
         """The tokens of other classes than 0, and their classes, if they are few: class 0 is dead, but for rare automata."""

@@ -1,0 +1,338 @@
+"""The executor on the host: one row under a compiled constraint, as Python numbers.
+
+For a few rows, and above all for one, calls of torch take most of the time of a step, because a model's forward pass leaves none
+of the memory that they touch in the processor's caches. So rows on the CPU are objects with a few numbers. There is a class for
+each kind of position, and all have the same operations: `advance` by a token, the `legal_classes` of tokens, and the `mask` of
+the logits.
+
+By hand, for lists of lists, `[[]]`, with a token for each bracket: a `StackRow` begins with an empty stack. After `[[` it has two
+frames, and the token `]` is legal, which pops one. In a grammar that is not deterministic, a `BranchingRow` has several stacks,
+and a token is legal if one of them allows it.
+
+Invariants: only `advance` changes the position of a row. A row that stays where it is, as in free text, keeps its mask.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, Packed, packed
+from logitkit.compiler.tokens.tables.place import NO_LIMIT, Place
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.runtime.logit_arrays import as_array, check_row
+from logitkit.runtime.row_mask import RowMask
+from logitkit.runtime.width import check_width
+
+__all__ = ["BranchingRow", "Configurations", "HostRow", "NeutralRow", "StackRow", "start_row"]
+
+# The states and stacks in which a row is at once.
+Configurations = list[tuple[int, Packed]]
+
+# Those of a dead row.
+NOWHERE: Configurations = [(DEAD, b"")]
+
+R = TypeVar("R", bound="HostRow")
+
+
+class HostRow:
+    """A row whose state says everything: that of an automaton without stacks.
+
+    `current` is the state of the automaton, with its count, which is less than `FIRST_STATE` if the row has ended or is dead.
+    `cut_off` says whether the last logits had none of the tokens that are allowed, so that the row ended with an incomplete text.
+
+    Args:
+        bank: The bank that the slot refers to.
+        slot: The slot of its automaton.
+        generation: That of the slot.
+        current: The state.
+    """
+
+    __slots__ = ("_mask", "bank", "current", "cut_off", "generation", "slot")
+
+    left = NO_LIMIT
+
+    def __init__(self, bank: Any, slot: int, generation: int, current: int) -> None:
+        self.bank, self.slot, self.generation, self.current = bank, slot, generation, current
+        self.cut_off = False
+        self._mask: RowMask | None = None
+
+    @property
+    def automaton(self) -> TokenAutomaton:
+        """The automaton of the row.
+
+        Raises:
+            StaleAutomaton: It no longer exists.
+        """
+        found: TokenAutomaton = self.bank.automaton(self.slot, self.generation)
+        return found
+
+    @property
+    def configurations(self) -> Configurations:
+        """The states and stacks in which the row is at once."""
+        return [(self.current, b"")]
+
+    def copy(self) -> Self:
+        """Return a row in the same position, which advances on its own."""
+        made = object.__new__(type(self))
+        for kind in type(self).__mro__[:-1]:
+            for name in kind.__slots__:  # type: ignore[attr-defined]
+                setattr(made, name, getattr(self, name))
+        return made
+
+    def advance(self, token: int) -> None:
+        """Advance by one token; -1 stands for no token. An illegal token makes the row dead.
+
+        Raises:
+            StaleAutomaton: The automaton of the row no longer exists.
+        """
+        before = self.current
+        self.current = self.bank.automaton(self.slot, self.generation).next(before, token)
+        if self.current != before:
+            self._mask = None
+
+    def legal_classes(self) -> NDArray[np.bool_]:
+        """Return which classes of tokens are legal: [C] bool; none if the row has ended or is dead."""
+        automaton = self.automaton
+        if self.current < FIRST_STATE:
+            return np.zeros(automaton.classes, np.bool_)
+        return self._legal(automaton)
+
+    def _legal(self, automaton: TokenAutomaton) -> NDArray[np.bool_]:
+        return automaton.legal_classes(self.current)
+
+    def mask(self, columns: int) -> RowMask | None:
+        """Return the mask of the row for logits with this many columns, or None if all tokens are allowed.
+
+        Raises:
+            StaleAutomaton: The automaton of the row no longer exists.
+            VocabularyError: There are fewer columns than the vocabulary has ids, or far more.
+        """
+        found = self._mask
+        if found is None or self.bank.generations[self.slot] != self.generation:
+            found = self._mask = self.bank.mask(self.slot, self.generation, self._place())
+        if columns != found.size:
+            check_width(found.size, columns)
+        return found
+
+    def _place(self) -> Place | int | tuple[tuple[Place | int, ...], ...]:
+        """Return all that the mask of the row depends on."""
+        return self.current
+
+    def forget_mask(self) -> None:
+        """Release the mask of the row, which takes memory."""
+        self._mask = None
+
+    def process(self, logits: NDArray[Any], never: Any, zero: Any, number: int | None = 0) -> None:
+        """Mask the logits of the row in place.
+
+        Args:
+            logits: [W], at least as wide as the vocabulary.
+            never: The representation of -inf in it; see `logit_arrays.as_array`.
+            zero: The representation of 0 in it.
+            number: The number of the row in its batch. None: NaN counts as -inf, and is not an error.
+
+        Raises:
+            BrokenLogits: The logits are broken, and stay so.
+            StaleAutomaton: The automaton of the row no longer exists.
+            VocabularyError: There are fewer columns than the vocabulary has ids, or far more.
+        """
+        found = self.mask(len(logits))
+        if found is not None:
+            self.cut_off = found.apply(logits, never, zero, number)
+        elif number is not None:
+            check_row(logits, never, number)
+
+    def processed(self, logits: Tensor) -> Tensor:
+        """Return new logits of the row, [1, W] on the CPU, masked; the given ones stay unchanged. See `process` for errors."""
+        found = self.mask(logits.shape[1])
+        if found is None:
+            array, never, _ = as_array(logits)
+            check_row(array[0], never, 0)
+            return logits.clone()
+        masked, self.cut_off = found.masked(logits)
+        return masked
+
+
+class StackRow(HostRow):
+    """A row with a stack of frames, and maybe a limited number of tokens.
+
+    Args:
+        bank: The bank that the slot refers to.
+        slot: The slot of its automaton.
+        generation: That of the slot.
+        current: The state, with its count.
+        stack: The frames of the open brackets.
+        left: The number of tokens left to the row; -1 if they are not counted.
+    """
+
+    __slots__ = ("left", "stack")
+
+    def __init__(
+        self, bank: Any, slot: int, generation: int, current: int, stack: Packed, left: int = NO_LIMIT
+    ) -> None:
+        super().__init__(bank, slot, generation, current)
+        self.stack, self.left = stack, left
+
+    @property
+    def configurations(self) -> Configurations:
+        """The state and the stack."""
+        return [(self.current, self.stack)]
+
+    def advance(self, token: int) -> None:
+        """Advance by one token; see `HostRow.advance`."""
+        before, stack = self.current, self.stack
+        if before < FIRST_STATE or token == -1:
+            return
+        self.current, self.stack = self.bank.automaton(self.slot, self.generation).step(before, stack, token)
+        if self.left > 0:
+            self.left -= 1
+            self._mask = None
+        elif self.current != before or self.stack != stack:
+            self._mask = None
+
+    def _legal(self, automaton: TokenAutomaton) -> NDArray[np.bool_]:
+        return automaton.legal(automaton.place(self.current, self.stack, self.left))
+
+    def _place(self) -> Place | int:
+        return self.automaton.place(self.current, self.stack, self.left)
+
+
+class BranchingRow(HostRow):
+    """A row that may be in several configurations at once, each a state and a stack.
+
+    A language that is not deterministic has an automaton with layers: each has one of the outcomes of every state and token. A
+    token takes every configuration through every layer, and equal ones are merged. The row keeps a limited number of them, those
+    with the fewest open frames first. If one is dropped for that, the row is *narrowed*: it may refuse some texts of the
+    language, but it never allows others, and is never stuck, because each configuration can be completed.
+
+    By hand, for palindromes `s ::= "a" s "a" | "b" s "b" | ""`: after `a` there is one configuration, inside of the first rule.
+    The next `a` opens another one, or closes it: two configurations, with two frames and with none.
+
+    Args:
+        bank: The bank that the slot refers to.
+        slot: The slot of its automaton, whose layers are found through it.
+        generation: That of the slot.
+        configurations: The states and stacks, none of them dead.
+        most: The most configurations that it keeps.
+        narrowed: Whether it once had more.
+    """
+
+    __slots__ = ("_configurations", "most", "narrowed")
+
+    def __init__(
+        self, bank: Any, slot: int, generation: int, configurations: Configurations, most: int, narrowed: bool = False
+    ) -> None:
+        super().__init__(bank, slot, generation, _first_state(configurations))
+        self._configurations, self.most, self.narrowed = configurations, most, narrowed
+
+    @property
+    def configurations(self) -> Configurations:
+        """The states and stacks in which the row is at once, those with the fewest frames first; none if it is dead."""
+        return self._configurations
+
+    def advance(self, token: int) -> None:
+        """Advance by one token; see `HostRow.advance`."""
+        if token == -1:
+            return
+        automaton = self.automaton
+        found: dict[tuple[int, Packed], None] = {}
+        for layer in (automaton, *automaton.layers):
+            for state, stack in self._configurations:
+                after = layer.step(state, stack, token) if state >= FIRST_STATE else (state, stack)
+                if after[0] != DEAD:
+                    found[after] = None
+        kept = [*found]
+        if len(kept) > 1:
+            kept.sort(key=lambda at: -(-len(at[1].rstrip(b"\0")) // FRAME_BYTES))
+            self.narrowed = self.narrowed or len(kept) > self.most
+            del kept[self.most :]
+        self._configurations, self.current, self._mask = kept, _first_state(kept), None
+
+    def _legal(self, automaton: TokenAutomaton) -> NDArray[np.bool_]:
+        return automaton.legal_in_layers(self._places(automaton))
+
+    def _place(self) -> int | tuple[tuple[Place | int, ...], ...]:
+        return self.current if self.current < FIRST_STATE else self._places(self.automaton)
+
+    def _places(self, automaton: TokenAutomaton) -> tuple[tuple[Place | int, ...], ...]:
+        """Return the place of each configuration in each layer."""
+        layers = (automaton, *automaton.layers)
+        return tuple([tuple([layer.place(*at, NO_LIMIT) for at in self._configurations]) for layer in layers])
+
+
+class NeutralRow(StackRow):
+    """A row without a constraint, in a batch with others. It stays where it is.
+
+    Args:
+        bank: Any bank.
+        slot: That without a constraint.
+        generation: That of the slot.
+        configurations: The states and stacks, which mean nothing.
+        most: Has no effect.
+        narrowed: Means nothing.
+        left: Means nothing.
+    """
+
+    __slots__ = ("_configurations", "narrowed")
+
+    def __init__(
+        self,
+        bank: Any,
+        slot: int,
+        generation: int,
+        configurations: Configurations,
+        most: int = 1,
+        narrowed: bool = False,
+        left: int = NO_LIMIT,
+    ) -> None:
+        super().__init__(bank, slot, generation, *(configurations or NOWHERE)[0], left)
+        self._configurations, self.narrowed = configurations, narrowed
+
+    @property
+    def configurations(self) -> Configurations:
+        """The states and stacks that were given."""
+        return self._configurations
+
+    def advance(self, token: int) -> None:
+        """Stay, whatever the token."""
+
+    def mask(self, columns: int) -> RowMask | None:
+        """Return None, because all tokens are allowed."""
+        return None
+
+
+def _first_state(configurations: Configurations) -> int:
+    return (configurations or NOWHERE)[0][0]
+
+
+def start_row(automaton: TokenAutomaton, left: int = NO_LIMIT, most: int = 1) -> HostRow:
+    """Return the row of the empty text under an automaton that is in no bank. It cannot be masked.
+
+    Args:
+        automaton: The automaton.
+        left: The number of tokens left to the row; -1 if they are not counted.
+        most: The most configurations that it keeps, if the automaton is not deterministic.
+    """
+    alone, start = _Alone(automaton), automaton.start
+    nothing = packed((), FRAME_BYTES * automaton.nesting.max_depth)
+    if automaton.layers:
+        return BranchingRow(alone, 1, 0, [(start, nothing)], most)
+    return StackRow(alone, 1, 0, start, nothing, left)
+
+
+class _Alone:
+    """Holds an automaton that is in no bank."""
+
+    __slots__ = ("_automaton",)
+
+    def __init__(self, automaton: TokenAutomaton) -> None:
+        self._automaton = automaton
+
+    def automaton(self, slot: int, generation: int) -> TokenAutomaton:
+        """Return the automaton."""
+        return self._automaton

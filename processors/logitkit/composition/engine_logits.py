@@ -96,7 +96,7 @@ class EngineLogits:
             return self._on_device(state, logits, context, eos_ids)
         try:
             if self._constraint is not None and isinstance(state, ConstraintState | BranchingState):
-                logits = own_rows(self._name, len(state.tensors[0]), logits)
+                logits = own_rows(self._name, len(state.slots), logits)
                 return mask_on_host(self._constraint.bank, state, logits, of_model=True)
             ended = self._check(state, logits)
         except BrokenLogits as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,9 @@ from logitkit.runtime.host_row import HostRow, NeutralRow
 from logitkit.runtime.positions import Numbers, Positions
 from logitkit.runtime.slot_generation import SlotGeneration
 
-__all__ = ["AutomatonState", "leases_of", "numbered_slots"]
+__all__ = ["CURRENT", "AutomatonState", "leases_of", "numbered_slots"]
+
+CURRENT = attrgetter("current")
 
 
 class AutomatonState(NamedTuple):
@@ -53,6 +56,11 @@ class AutomatonState(NamedTuple):
         return self.state
 
     @property
+    def slots(self) -> Tensor:
+        """[B] int64, the slots of the rows."""
+        return self.slot
+
+    @property
     def tensors(self) -> tuple[Tensor, ...]:
         """All tensors."""
         return tuple(self)
@@ -69,14 +77,15 @@ class AutomatonState(NamedTuple):
 
     def numbers_of(self, rows: Sequence[HostRow]) -> Numbers:
         """Return the states of rows."""
-        return ([row.current for row in rows],)
+        return ([*map(CURRENT, rows)],)
 
     def with_numbers(self, numbers: Numbers, before: Numbers | None = None) -> AutomatonState:
         """Return the rows in other states; see `RowState`."""
-        if before is not None and numbers[0] == before[0]:
+        states = numbers[0]
+        if before is not None and states == before[0]:
             return self
         # Three times as fast as torch.tensor.
-        return self._replace(state=torch.from_numpy(np.array(numbers[0], np.int64)))
+        return AutomatonState(self.slot, self.generation, torch.from_numpy(np.array(states, np.int64)))
 
     @property
     def positions(self) -> Positions:

@@ -93,7 +93,7 @@ class Constraint(CompiledLanguage):
 
         A token beyond the row's token limit does not count as illegal.
         """
-        slots = state.tensors[0]
+        slots = state.slots
         check_tokens(type(self).__name__, len(slots), tokens)
         self._check_frames(state)
         if by_tensors(slots):
@@ -107,13 +107,13 @@ class Constraint(CompiledLanguage):
 
         A finished row may emit only EOS and padding; a dead row only EOS, at logit 0. NaN counts as -inf.
         """
-        logits = own_rows(type(self).__name__, len(state.tensors[0]), logits)
+        logits = own_rows(type(self).__name__, len(state.slots), logits)
         self._check_frames(state)
         return state, mask(self.bank, state, logits)
 
     def _check_frames(self, state: ConstraintState) -> None:
         """Refuse rows that have more than a state, if this constraint neither nests nor counts."""
-        if state.has_frames and not self.may_nest:
+        if not self.may_nest and state.has_frames:
             raise BatchMismatch(
                 f"a {type(self).__name__} got a state with rows of a constraint that nests or counts; keep these in a batch of "
                 "their own"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -13,12 +14,14 @@ from logitkit.compiler.tokens.tables.packed_stacks import rows_of, stacks_of
 from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.errors import StateFileError
 from logitkit.protocol.state import Fill
-from logitkit.runtime.automaton_state import AutomatonState
+from logitkit.runtime.automaton_state import CURRENT, AutomatonState
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.host_row import HostRow, NeutralRow, StackRow
 from logitkit.runtime.positions import Numbers, Positions
 
 __all__ = ["ConstraintState"]
+
+STACK, LEFT = attrgetter("stack"), attrgetter("left")
 
 
 class ConstraintState(NamedTuple):
@@ -46,9 +49,15 @@ class ConstraintState(NamedTuple):
         return self.stack.shape[1] > 0
 
     @property
+    def slots(self) -> Tensor:
+        """[B] int64, the slots of the rows."""
+        return self.at.slot
+
+    @property
     def tensors(self) -> tuple[Tensor, ...]:
         """All tensors."""
-        return (*self.at, self.stack, self.left)
+        (slot, generation, state), stack, left = self
+        return slot, generation, state, stack, left
 
     def host_rows(self, bank: Any) -> list[HostRow]:
         """Return the rows as Python numbers."""
@@ -64,13 +73,15 @@ class ConstraintState(NamedTuple):
         ]
 
     def numbers_of(self, rows: Sequence[Any]) -> Numbers:
-        """Return the states of rows, their stacks, and the tokens left to them; only the states if there is room for no frame."""
-        states = self.at.numbers_of(rows)
-        return (*states, [row.stack for row in rows], [row.left for row in rows]) if self.stack.shape[1] else states
+        """Return the states of rows, and, if there is room for frames, their stacks and the tokens left to them."""
+        if not self.stack.shape[1]:
+            return self.at.numbers_of(rows)
+        return [*map(CURRENT, rows)], [*map(STACK, rows)], [*map(LEFT, rows)]
 
     def with_numbers(self, numbers: Numbers, before: Numbers | None = None) -> ConstraintState:
         """Return the rows at other positions; see `RowState`."""
-        at, stack, left = self.at.with_numbers(numbers, before), self.stack, self.left
+        at, stack, left = self
+        at = at.with_numbers(numbers, before)
         if len(numbers) > 1:
             # A comparison takes less time than a new tensor.
             if before is None or numbers[1] != before[1]:

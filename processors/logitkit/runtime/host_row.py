@@ -54,7 +54,9 @@ class HostRow:
 
     __slots__ = ("_mask", "bank", "current", "cut_off", "generation", "slot")
 
-    left = NO_LIMIT
+    # Those of a row without frames.
+    stack: Packed = b""
+    left: int = NO_LIMIT
 
     def __init__(self, bank: Any, slot: int, generation: int, current: int) -> None:
         self.bank, self.slot, self.generation, self.current = bank, slot, generation, current

@@ -11,8 +11,7 @@ whose tensors were written to, is read again.
 
 from __future__ import annotations
 
-from contextlib import suppress
-from operator import is_
+from operator import attrgetter, is_
 from typing import TypeVar
 
 from torch import Tensor
@@ -30,6 +29,9 @@ MANY_ROWS = 1024
 # The masks of larger batches are not kept with their rows. A mask takes up to 0.75 MB at 131k columns.
 FEW_ROWS = 32
 
+# torch counts the operations that write to a tensor.
+VERSION = attrgetter("_version")
+
 S = TypeVar("S", bound=RowState)
 
 
@@ -42,17 +44,20 @@ class HostRows:
         numbers: Their numbers.
     """
 
-    __slots__ = ("_tensors", "_writes", "numbers", "rows")
+    __slots__ = ("_state", "_tensors", "_writes", "numbers", "rows")
 
     def __init__(self, state: RowState, rows: list[HostRow], numbers: Numbers) -> None:
-        self._tensors, self.rows, self.numbers = state.tensors, rows, numbers
-        self._writes = _writes(self._tensors)
+        self._state, self._tensors = state, state.tensors
+        self._writes, self.rows, self.numbers = _writes(self._tensors), rows, numbers
 
     @classmethod
     def taken(cls, bank: Bank, state: RowState) -> HostRows:
         """Take the rows of a state on the CPU out of the bank, or read them."""
-        with suppress(IndexError):
+        try:
             known: HostRows = bank.last_rows.pop()
+        except IndexError:
+            pass
+        else:
             if known.are_of(state):
                 return known
         rows = state.host_rows(bank)
@@ -65,15 +70,18 @@ class HostRows:
 
     def are_of(self, state: RowState) -> bool:
         """Whether these are the rows of a state: its tensors are the same, and nothing has been written to them."""
-        tensors = state.tensors
-        same = len(tensors) == len(self._tensors) and all(map(is_, tensors, self._tensors))
-        return same and self._writes >= 0 and self._writes == _writes(tensors)
+        mine = self._tensors
+        if state is not self._state:
+            tensors = state.tensors
+            if len(mine) != len(tensors) or not all(map(is_, mine, tensors)):
+                return False
+        return self._writes >= 0 and self._writes == _writes(mine)
 
 
 def _writes(tensors: tuple[Tensor, ...]) -> int:
     """Return how often torch operations wrote to some tensors, or -1 if torch does not count that."""
     try:
-        return sum([tensor._version for tensor in tensors])  # noqa: SLF001
+        return sum(map(VERSION, tensors))
     except RuntimeError:  # a tensor that was made in inference mode
         return -1
 

@@ -16,7 +16,7 @@ __all__ = ["Numbers", "Positions", "RowState"]
 
 S = TypeVar("S", bound="RowState")
 
-# For each field of a state that tokens change, a list with a number or a stack for each row.
+# Lists by row, of all that tokens change: of states, and maybe of stacks.
 Numbers: TypeAlias = tuple[list[Any], ...]
 
 
@@ -29,6 +29,11 @@ class RowState(Protocol):
         ...
 
     @property
+    def slots(self) -> Tensor:
+        """The slots of its rows, and maybe those of more layers: [B] or [B, J] int64."""
+        ...
+
+    @property
     def tensors(self) -> tuple[Tensor, ...]:
         """All its tensors."""
         ...
@@ -38,7 +43,7 @@ class RowState(Protocol):
         ...
 
     def numbers_of(self, rows: Sequence[Any]) -> Numbers:
-        """Return what tokens change of its rows, field by field."""
+        """Return what tokens change of its rows."""
         ...
 
     def with_numbers(self, numbers: Numbers, before: Numbers | None = None) -> Self:
@@ -46,7 +51,7 @@ class RowState(Protocol):
 
         Args:
             numbers: Those of its rows, as `numbers_of` returns them.
-            before: Those that it has. Fields in which they are equal are kept. None: they are not known.
+            before: Those that it has, if they are known. Tensors in which both are equal are kept.
         """
         ...
 

@@ -38,5 +38,6 @@ def row_of(processor: Processor[Any], state: Any) -> HostRow | None:
     """Return the row of a state of a processor that `can_step`, or None if the state is not that of one row on the CPU."""
     if not (isinstance(processor, Constraint) and isinstance(state, ConstraintState | BranchingState)):
         return None
-    slots = state.tensors[0]
-    return state.host_rows(processor.bank)[0] if len(slots) == 1 and slots.device.type == "cpu" else None
+    if len(state.slots) != 1 or state.slots.device.type != "cpu":
+        return None
+    return state.host_rows(processor.bank)[0]

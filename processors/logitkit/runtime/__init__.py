@@ -3,17 +3,18 @@
 Each constraint leases a slot in the bank of its vocabulary; the state of a row is a slot and a state number.
 
 compiled_language             what has a compiled language, and what is compiled from it together with other text
-constraint, constraint_state  the base class of all constraints, and their state
-host_rows, device_rows        the two operations, advance and mask, on the host and on a device
-branching, branching_state    rows that may be in several places at once
-automaton_state, single_row   the part of the state that others have as well; the state of one row without tensors
+constraint                    the base class of all constraints
+host_row, host_rows           the executor on the host: a row as Python numbers; advance and mask for a batch of rows
+device_rows, positions        the executor in tensors: the same with kernels or tensor operations; where rows are
+bank_tables, stack_tables, branching    the tensor operations, for rows without frames, with frames, and of several configurations
+constraint_state, branching_state, automaton_state    states of rows: with a stack, with several configurations, with neither
 slot_generation               which automaton of a slot a state belongs to
-bank_tables, stack_tables     the two operations with tensors only, without and with stacks
+single_row                    the row of an engine that runs one sequence
+walk, completion              the row of one text, for searches and explanations; a shortest completion
 bank, bank_layout, bank_user  the automata of one vocabulary, their tables on a device, and what has an automaton among them
 host_logits, tensor_logits    logits on the CPU as numpy arrays (HostAndDevice: the base of their processors), and as tensors
 row_mask, mask_cache          the mask of one visited state on the CPU, and a cache of limited size for them
 logit_arrays, broken_logits   views and fills of rows on the CPU; NaN and infinities in the logits of a model
-walk, completion              one text on the host, step by step; a shortest completion
 byte_form, examples           a constraint byte by byte, for explanations; matching texts and random ones
 shared, automaton_files       automata compiled once per process, and shared with other processes in files
 tracing, width                support for torch.compile; the check of the number of logits columns

@@ -53,7 +53,7 @@ class Walk:
         return Walk(row)
 
     def with_left(self, left: int) -> Walk:
-        """Return the same place of a text with so many tokens left to it."""
+        """Return the same place of a text to which a number of tokens is left."""
         row = self.row.copy()
         assert isinstance(row, StackRow)
         row.left = left

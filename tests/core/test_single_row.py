@@ -15,7 +15,7 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.protocol import leaves
-from logitkit.runtime.host_row import HostRow
+from logitkit.runtime.constraint_row import ConstraintRow
 from logitkit.runtime.single_row import can_step
 from logitkit.tracking import HistoryRows, Tracker
 from logitkit.tracking.generation import Port, Room
@@ -52,7 +52,7 @@ class Alone:
         return self.histories.resolve(torch.tensor([ids]), Port(columns, torch.device("cpu")))
 
 
-def step(tracker: Tracker[Any], ids: list[int], width: int = 8, columns: int = SIZE) -> HostRow | None:
+def step(tracker: Tracker[Any], ids: list[int], width: int = 8, columns: int = SIZE) -> ConstraintRow | None:
     return tracker.step(np.array(ids, f"i{width}").tobytes(), width, columns)
 
 

@@ -18,9 +18,8 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.kernels.constraint_step import constraint_step
 from logitkit.runtime.bank_layout import BankLayout
-from logitkit.runtime.bank_tables import keep_allowed
-from logitkit.runtime.device_rows import advance_by_operations, legal_on_device
-from logitkit.runtime.positions import Positions
+from logitkit.runtime.device_rows import advance_by_operations, mask_by_operations
+from logitkit.runtime.positions import RowPositions
 from tests.registry import of_kind, vocabulary
 
 __all__ = ["DTYPES", "Walk", "batches", "given_logits", "in_memory", "same"]
@@ -110,7 +109,7 @@ def in_memory(logits: Tensor, layout: int) -> Tensor:
     return views[layout].copy_(logits)
 
 
-def tensors(at: Positions) -> tuple[Tensor, ...]:
+def tensors(at: RowPositions) -> tuple[Tensor, ...]:
     """Return the tensors of rows that do not branch."""
     return tuple([part for part in at if part is not None])
 
@@ -124,7 +123,7 @@ class Walk(NamedTuple):
     """
 
     layout: BankLayout
-    rows: Positions
+    rows: RowPositions
 
     @classmethod
     def start(cls, processors: Sequence[Any], chance: random.Random, most: int, device: torch.device) -> Walk:
@@ -135,15 +134,15 @@ class Walk(NamedTuple):
         state = lk.concatenate([*starts, type(processors[0]).neutral_state(context)])
         return cls(processors[0].bank.layout_on(device), state.positions)
 
-    def advanced(self, token: Tensor) -> Positions:
+    def advanced(self, token: Tensor) -> RowPositions:
         """Return the rows after one token each, by tensor operations."""
         return advance_by_operations(self.layout, self.rows, token)
 
     def masked(self, logits: Tensor) -> Tensor:
         """Return the masked logits, by tensor operations."""
-        return keep_allowed(self.layout.tables, self.rows.slot, *legal_on_device(self.layout, self.rows), logits)
+        return mask_by_operations(self.layout, self.rows, logits)
 
-    def by_kernel(self, tokens: Tensor | None, logits: Tensor | None) -> Positions:
+    def by_kernel(self, tokens: Tensor | None, logits: Tensor | None) -> RowPositions:
         """Return the rows after tokens, and mask logits in place, by one launch."""
         slot, generation, state, stack, left, *_ = self.rows
         assert left is not None
@@ -161,7 +160,7 @@ class Walk(NamedTuple):
         other = torch.randint(-2, size + 2, (count,), generator=generator, device=device)
         return torch.where(which < odd, torch.where(which < odd / 2, -1, other), tokens)
 
-    def compared(self, chance: random.Random, tokens: Tensor, at_once: bool, seen: Counter[str]) -> Positions:
+    def compared(self, chance: random.Random, tokens: Tensor, at_once: bool, seen: Counter[str]) -> RowPositions:
         """Compare a step of the kernel with that of tensor operations, and return the rows after it.
 
         Args:
@@ -223,4 +222,4 @@ class Walk(NamedTuple):
                 torch.where(begins.view(-1, *[1] * (old.dim() - 1)), first, old)
                 for old, first in zip(tensors(after), tensors(self.rows), strict=True)
             ]
-            walk = walk._replace(rows=Positions(*rows)._replace(generation=generation))
+            walk = walk._replace(rows=RowPositions(*rows)._replace(generation=generation))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.protocol import leaves
-from logitkit.runtime.host_row import HostRow
+from logitkit.runtime.constraint_row import ConstraintRow
 from logitkit.runtime.single_row import row_of
 from logitkit.runtime.walk import Walk
 from tests.batches import tensor_path
@@ -38,7 +38,7 @@ class Writing:
     machine: Machine
     row: Row
     left: int | None
-    single: HostRow
+    single: ConstraintRow
     walk: Walk
     tokens: list[int] = field(default_factory=list)
     finished: bool = False

@@ -143,12 +143,12 @@ CASES: dict[
     tuple[str, str], tuple[Callable[[lk.Processor[Any], int], Step], Callable[[], lk.Processor[Any]], int, int]
 ] = {
     ("transformers", "one row"): (transformers_step, regex, 1, 7),
-    ("transformers", "four rows"): (transformers_step, regex, 4, 14),
-    ("transformers", "a chain of four"): (transformers_step, chain, 1, 18),
+    ("transformers", "four rows"): (transformers_step, regex, 4, 16),
+    ("transformers", "a chain of four"): (transformers_step, chain, 1, 20),
     ("mlx-lm", "one row"): (mlx_lm_step, regex, 1, 6),
-    ("mlx-lm", "a chain of four"): (mlx_lm_step, chain, 1, 19),
+    ("mlx-lm", "a chain of four"): (mlx_lm_step, chain, 1, 22),
     ("llama.cpp", "one row"): (llama_cpp_step, regex, 1, 7),
-    ("llama.cpp", "a chain of four"): (llama_cpp_step, chain, 1, 18),
+    ("llama.cpp", "a chain of four"): (llama_cpp_step, chain, 1, 20),
 }
 
 

@@ -24,7 +24,8 @@ from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.bank_user import BankUser
 from logitkit.runtime.compiled_language import check_has_eos
-from logitkit.runtime.constraint import mask
+from logitkit.runtime.device_rows import mask_by_operations
+from logitkit.runtime.host_rows import mask_on_host
 from logitkit.runtime.shared import shared_by
 from logitkit.runtime.width import check_width
 from logitkit.vocabulary.marker import Marker, as_marker, check_goes_on
@@ -187,16 +188,14 @@ class ThinkingBudget(BankUser):
             if thinking_step(tables, slot, generation, (now, *state[1:]), size, None, logits) is not None:
                 return state, logits
         forced = state.is_forced
-        bound = forced | (now < FIRST_STATE)
-        if by_tensors(logits):
-            layout = self.bank.layout_on(logits.device)
-            bound = bound | (generation != layout.tables.generation.index_select(0, slot))
-        looked_up = AutomatonState(
-            torch.where(bound, slot, NEUTRAL),
-            generation,
-            torch.where(forced, SectionStates(state.inside).forced(now), now),
-        )
-        return state, mask(self.bank, looked_up, logits)
+        bound, now = forced | (now < FIRST_STATE), torch.where(forced, SectionStates(state.inside).forced(now), now)
+        if not by_tensors(logits):
+            looked_up = AutomatonState(torch.where(bound, slot, NEUTRAL), generation, now)
+            return state, mask_on_host(self.bank, looked_up, logits)
+        layout = self.bank.layout_on(logits.device)
+        bound = bound | (generation != layout.tables.generation.index_select(0, slot))
+        looked_up = AutomatonState(torch.where(bound, slot, NEUTRAL), generation, now)
+        return state, mask_by_operations(layout, looked_up.positions, logits)
 
     def finish(self, state: ThinkingState, rows: Tensor) -> ThinkingState:
         """Return a state in which some rows, [B] bool, have had EOS."""

@@ -4,7 +4,7 @@ Each constraint leases a slot in the bank of its vocabulary; the state of a row 
 
 compiled_language             what has a compiled language, and what is compiled from it together with other text
 constraint                    the base class of all constraints
-host_row, host_rows           the executor on the host: a row as Python numbers; advance and mask for a batch of rows
+constraint_row, branching_row, host_rows    the executor on the host: a row as Python numbers; advance and mask for a batch
 device_rows, positions        the executor in tensors: the same with kernels or tensor operations; where rows are
 bank_tables, stack_tables, branching    the tensor operations, for rows without frames, with frames, and of several configurations
 constraint_state, branching_state, automaton_state    states of rows: with a stack, with several configurations, with neither

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,13 +15,11 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.runtime.bank import MIXED_BANKS, NEUTRAL, Lease
 from logitkit.runtime.bank_user import BankUser
-from logitkit.runtime.host_row import HostRow, NeutralRow
-from logitkit.runtime.positions import Numbers, Positions
+from logitkit.runtime.constraint_row import ConstraintRow, NeutralRow
+from logitkit.runtime.positions import Numbers, RowPositions
 from logitkit.runtime.slot_generation import SlotGeneration
 
-__all__ = ["CURRENT", "AutomatonState", "leases_of", "numbered_slots"]
-
-CURRENT = attrgetter("current")
+__all__ = ["AutomatonState", "leases_of", "numbered_slots"]
 
 
 class AutomatonState(NamedTuple):
@@ -65,35 +61,34 @@ class AutomatonState(NamedTuple):
         """All tensors."""
         return tuple(self)
 
-    def host_rows(self, bank: Any) -> list[HostRow]:
+    def host_rows(self, bank: Any) -> list[ConstraintRow]:
         """Return the rows as Python numbers."""
         columns = zip(self.slot.tolist(), self.generation.tolist(), self.state.tolist(), strict=True)
         return [
             NeutralRow(bank, slot, generation, [(state, b"")])
             if slot == NEUTRAL
-            else HostRow(bank, slot, generation, state)
+            else ConstraintRow(bank, slot, generation, state)
             for slot, generation, state in columns
         ]
 
-    def numbers_of(self, rows: Sequence[HostRow]) -> Numbers:
+    def numbers_of(self, rows: Sequence[ConstraintRow]) -> Numbers:
         """Return the states of rows."""
-        return ([*map(CURRENT, rows)],)
+        return ([row.current for row in rows],)
 
     def with_numbers(self, numbers: Numbers, before: Numbers | None = None) -> AutomatonState:
         """Return the rows in other states; see `RowState`."""
         states = numbers[0]
         if before is not None and states == before[0]:
             return self
-        # Three times as fast as torch.tensor.
-        return AutomatonState(self.slot, self.generation, torch.from_numpy(np.array(states, np.int64)))
+        return self._replace(state=torch.tensor(states))
 
     @property
-    def positions(self) -> Positions:
+    def positions(self) -> RowPositions:
         """The positions of the rows as tensors."""
         nothing = self.state.new_zeros((len(self.state), 0), dtype=torch.int32)
-        return Positions(*self, nothing)
+        return RowPositions(*self, nothing)
 
-    def at_positions(self, positions: Positions) -> AutomatonState:
+    def at_positions(self, positions: RowPositions) -> AutomatonState:
         """Return the state of the rows at other positions."""
         return self._replace(state=positions.state)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.runtime.bank import NEUTRAL
-from logitkit.runtime.positions import Positions
+from logitkit.runtime.positions import RowPositions
 from logitkit.runtime.stack_tables import StackRows, StackTables, advance_stacks, legal_stacks
 
 __all__ = ["advance_branching", "legal_branching"]
@@ -21,7 +21,7 @@ __all__ = ["advance_branching", "legal_branching"]
 LAST = 2**30
 
 
-def advance_branching(tables: StackTables, at: Positions, token: Tensor) -> Positions:
+def advance_branching(tables: StackTables, at: RowPositions, token: Tensor) -> RowPositions:
     """Return the positions after one token per row, [B]; -1 changes nothing."""
     assert at.most is not None
     assert at.narrowed is not None
@@ -48,7 +48,7 @@ def advance_branching(tables: StackTables, at: Positions, token: Tensor) -> Posi
     )
 
 
-def legal_branching(tables: StackTables, at: Positions) -> tuple[Tensor, Tensor]:
+def legal_branching(tables: StackTables, at: RowPositions) -> tuple[Tensor, Tensor]:
     """Return a state of each row, and which classes are legal, [B, C + 1] bool, as `legal_stacks` does."""
     rows, count = at.state.shape
     legal: Tensor | None = None
@@ -67,7 +67,7 @@ def legal_branching(tables: StackTables, at: Positions) -> tuple[Tensor, Tensor]
     return now.amax(1), legal
 
 
-def _layer(at: Positions, number: int) -> tuple[Tensor, Tensor, StackRows]:
+def _layer(at: RowPositions, number: int) -> tuple[Tensor, Tensor, StackRows]:
     """Return the slots and generations of a layer for each configuration, and the configurations as rows."""
     rows, count = at.state.shape
     slot, generation = (part[:, number, None].expand(rows, count).reshape(-1) for part in (at.slot, at.generation))

@@ -18,8 +18,9 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.runtime.automaton_state import leases_of, numbered_slots
 from logitkit.runtime.bank import NEUTRAL, Lease
-from logitkit.runtime.host_row import BranchingRow, Configurations, HostRow, NeutralRow
-from logitkit.runtime.positions import Numbers, Positions
+from logitkit.runtime.branching_row import BranchingRow
+from logitkit.runtime.constraint_row import Configurations, ConstraintRow, NeutralRow
+from logitkit.runtime.positions import Numbers, RowPositions
 from logitkit.runtime.slot_generation import SlotGeneration
 
 __all__ = ["Branching", "BranchingState", "leases_of_layers"]
@@ -92,7 +93,7 @@ class BranchingState(NamedTuple):
         """All tensors."""
         return tuple(self)
 
-    def host_rows(self, bank: Any) -> list[HostRow]:
+    def host_rows(self, bank: Any) -> list[ConstraintRow]:
         """Return the rows as Python numbers."""
         slots, generations = self.slots[:, 0].tolist(), self.generations[:, 0].tolist()
         columns = zip(
@@ -132,12 +133,12 @@ class BranchingState(NamedTuple):
         )
 
     @property
-    def positions(self) -> Positions:
+    def positions(self) -> RowPositions:
         """The positions of the rows as tensors."""
         slots, generations, states, stacks, most, narrowed = self
-        return Positions(slots, generations, states, stacks, None, most, narrowed)
+        return RowPositions(slots, generations, states, stacks, None, most, narrowed)
 
-    def at_positions(self, positions: Positions) -> BranchingState:
+    def at_positions(self, positions: RowPositions) -> BranchingState:
         """Return the state of the rows at other positions."""
         assert positions.narrowed is not None
         return self._replace(states=positions.state, stacks=positions.stack, narrowed=positions.narrowed)

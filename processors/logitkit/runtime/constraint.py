@@ -24,10 +24,9 @@ from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.device_rows import advance_on_device, mask_on_device
 from logitkit.runtime.examples import example_text, matches_text
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
-from logitkit.runtime.positions import RowState
 from logitkit.runtime.shared import shared_by
 
-__all__ = ["Constraint", "mask"]
+__all__ = ["Constraint"]
 
 
 class Constraint(CompiledLanguage):
@@ -109,11 +108,13 @@ class Constraint(CompiledLanguage):
         """
         logits = own_rows(type(self).__name__, len(state.slots), logits)
         self._check_frames(state)
-        return state, mask(self.bank, state, logits)
+        if by_tensors(logits):
+            return state, mask_on_device(self.bank.layout_on(logits.device), state.positions, logits)
+        return state, mask_on_host(self.bank, state, logits)
 
     def _check_frames(self, state: ConstraintState) -> None:
         """Refuse rows that have more than a state, if this constraint neither nests nor counts."""
-        if not self.may_nest and state.has_frames:
+        if state.has_frames and not self.may_nest:
             raise BatchMismatch(
                 f"a {type(self).__name__} got a state with rows of a constraint that nests or counts; keep these in a batch of "
                 "their own"
@@ -184,23 +185,6 @@ class Constraint(CompiledLanguage):
     def is_dead(self, state: ConstraintState) -> Tensor:
         """Return [B] bool, whether each row has left the language, for example through an unconstrained draft."""
         return state.row_states == DEAD
-
-
-def mask(bank: Bank, state: RowState, logits: Tensor) -> Tensor:
-    """Return the logits with every illegal token at -inf, in place if that is faster.
-
-    Args:
-        bank: The bank that the slots refer to.
-        state: The state of B rows.
-        logits: [B, W] floating point, W at least the size of the vocabulary; columns beyond it are masked.
-
-    Raises:
-        StaleAutomaton: A slot's automaton no longer exists (on the CPU; elsewhere its rows become dead).
-        VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
-    """
-    if by_tensors(logits):
-        return mask_on_device(bank.layout_on(logits.device), state.positions, logits)
-    return mask_on_host(bank, state, logits)
 
 
 def _empty_stacks(context: Context, depth: int) -> Tensor:

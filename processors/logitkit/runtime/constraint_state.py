@@ -14,14 +14,14 @@ from logitkit.compiler.tokens.tables.packed_stacks import rows_of, stacks_of
 from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.errors import StateFileError
 from logitkit.protocol.state import Fill
-from logitkit.runtime.automaton_state import CURRENT, AutomatonState
+from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
-from logitkit.runtime.host_row import HostRow, NeutralRow, StackRow
-from logitkit.runtime.positions import Numbers, Positions
+from logitkit.runtime.constraint_row import ConstraintRow, NeutralRow, StackRow
+from logitkit.runtime.positions import Numbers, RowPositions
 
 __all__ = ["ConstraintState"]
 
-STACK, LEFT = attrgetter("stack"), attrgetter("left")
+CURRENT, STACK, LEFT = attrgetter("current"), attrgetter("stack"), attrgetter("left")
 
 
 class ConstraintState(NamedTuple):
@@ -59,7 +59,7 @@ class ConstraintState(NamedTuple):
         (slot, generation, state), stack, left = self
         return slot, generation, state, stack, left
 
-    def host_rows(self, bank: Any) -> list[HostRow]:
+    def host_rows(self, bank: Any) -> list[ConstraintRow]:
         """Return the rows as Python numbers."""
         slots, generations, states = (part.tolist() for part in self.at)
         columns = zip(slots, generations, states, rows_of(self.stack), self.left.tolist(), strict=True)
@@ -68,34 +68,34 @@ class ConstraintState(NamedTuple):
             if slot == NEUTRAL
             else StackRow(bank, slot, generation, state, stack, left)
             if stack
-            else HostRow(bank, slot, generation, state)
+            else ConstraintRow(bank, slot, generation, state)
             for slot, generation, state, stack, left in columns
         ]
 
     def numbers_of(self, rows: Sequence[Any]) -> Numbers:
         """Return the states of rows, and, if there is room for frames, their stacks and the tokens left to them."""
-        if not self.stack.shape[1]:
-            return self.at.numbers_of(rows)
-        return [*map(CURRENT, rows)], [*map(STACK, rows)], [*map(LEFT, rows)]
+        states = [*map(CURRENT, rows)]
+        return (states, [*map(STACK, rows)], [*map(LEFT, rows)]) if self.stack.shape[1] else (states,)
 
     def with_numbers(self, numbers: Numbers, before: Numbers | None = None) -> ConstraintState:
         """Return the rows at other positions; see `RowState`."""
-        at, stack, left = self
-        at = at.with_numbers(numbers, before)
+        (slot, generation, state), stack, left = self
+        # A comparison takes less time than a new tensor, and `from_numpy` a third of that of `tensor`.
+        if before is None or numbers[0] != before[0]:
+            state = torch.from_numpy(np.array(numbers[0], np.int64))
         if len(numbers) > 1:
-            # A comparison takes less time than a new tensor.
             if before is None or numbers[1] != before[1]:
                 stack = stacks_of(numbers[1], stack.shape[1])
             if before is None or numbers[2] != before[2]:
                 left = torch.from_numpy(np.array(numbers[2], np.int64))
-        return ConstraintState(at, stack, left)
+        return ConstraintState(AutomatonState(slot, generation, state), stack, left)
 
     @property
-    def positions(self) -> Positions:
+    def positions(self) -> RowPositions:
         """The positions of the rows as tensors."""
-        return Positions(*self.at, self.stack, self.left)
+        return RowPositions(*self.at, self.stack, self.left)
 
-    def at_positions(self, positions: Positions) -> ConstraintState:
+    def at_positions(self, positions: RowPositions) -> ConstraintState:
         """Return the state of the rows at other positions."""
         assert positions.left is not None
         return ConstraintState(self.at.at_positions(positions), positions.stack, positions.left)

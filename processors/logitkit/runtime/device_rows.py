@@ -18,13 +18,13 @@ from logitkit.protocol.calls import token_columns
 from logitkit.runtime.bank_layout import BankLayout
 from logitkit.runtime.bank_tables import advance_tensors, keep_allowed, legal_tensors
 from logitkit.runtime.branching import advance_branching, legal_branching
-from logitkit.runtime.positions import Positions
+from logitkit.runtime.positions import RowPositions
 from logitkit.runtime.stack_tables import StackRows, advance_stacks, legal_stacks
 
-__all__ = ["advance_by_operations", "advance_on_device", "legal_on_device", "mask_on_device"]
+__all__ = ["advance_by_operations", "advance_on_device", "mask_by_operations", "mask_on_device"]
 
 
-def advance_on_device(layout: BankLayout, at: Positions, tokens: Tensor) -> Positions:
+def advance_on_device(layout: BankLayout, at: RowPositions, tokens: Tensor) -> RowPositions:
     """Return the positions after tokens. An illegal token, and a stale automaton, make a row dead.
 
     Args:
@@ -41,7 +41,7 @@ def advance_on_device(layout: BankLayout, at: Positions, tokens: Tensor) -> Posi
     return at
 
 
-def mask_on_device(layout: BankLayout, at: Positions, logits: Tensor) -> Tensor:
+def mask_on_device(layout: BankLayout, at: RowPositions, logits: Tensor) -> Tensor:
     """Return the logits with every illegal token at -inf; a kernel changes them in place.
 
     Args:
@@ -55,11 +55,16 @@ def mask_on_device(layout: BankLayout, at: Positions, logits: Tensor) -> Tensor:
     layout.tables.check_width(logits.shape[1])
     if switch.runs_on(at.state, logits) and _by_kernel(layout, at, None, logits) is not None:
         return logits
-    now, legal = legal_on_device(layout, at)
+    return mask_by_operations(layout, at, logits)
+
+
+def mask_by_operations(layout: BankLayout, at: RowPositions, logits: Tensor) -> Tensor:
+    """Return the masked logits by tensor operations; see `mask_on_device`."""
+    now, legal = _legal(layout, at)
     return keep_allowed(layout.tables, at.slot if at.most is None else at.slot[:, 0], now, legal, logits)
 
 
-def legal_on_device(layout: BankLayout, at: Positions) -> tuple[Tensor, Tensor]:
+def _legal(layout: BankLayout, at: RowPositions) -> tuple[Tensor, Tensor]:
     """Return the states, [B], and which classes are legal, [B, C + 1] bool; the last column means nothing."""
     if at.most is not None:
         return legal_branching(layout.stacks, at)
@@ -68,7 +73,7 @@ def legal_on_device(layout: BankLayout, at: Positions) -> tuple[Tensor, Tensor]:
     return legal_tensors(layout.tables, at.slot, at.generation, at.state)
 
 
-def advance_by_operations(layout: BankLayout, at: Positions, token: Tensor) -> Positions:
+def advance_by_operations(layout: BankLayout, at: RowPositions, token: Tensor) -> RowPositions:
     """Return the positions after one token per row, [B], by tensor operations; -1 changes nothing."""
     if at.most is not None:
         return advance_branching(layout.stacks, at, token)
@@ -79,8 +84,8 @@ def advance_by_operations(layout: BankLayout, at: Positions, token: Tensor) -> P
 
 
 def _by_kernel(
-    layout: BankLayout, at: Positions, tokens: Tensor | None, logits: Tensor | None = None
-) -> Positions | None:
+    layout: BankLayout, at: RowPositions, tokens: Tensor | None, logits: Tensor | None = None
+) -> RowPositions | None:
     """Advance rows by tokens, or mask logits in place, in one launch; None if no kernel does it, and nothing has happened."""
     if at.most is None:
         from logitkit.kernels.constraint_step import constraint_step
@@ -95,5 +100,5 @@ def _by_kernel(
     return None if made is None else at._replace(state=made[0], stack=made[1], narrowed=made[2])
 
 
-def _stack_rows(at: Positions) -> StackRows:
+def _stack_rows(at: RowPositions) -> StackRows:
     return StackRows(at.state, at.stack, torch.full_like(at.state, NO_LIMIT) if at.left is None else at.left)

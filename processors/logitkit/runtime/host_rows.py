@@ -1,4 +1,4 @@
-"""A batch on the host: the two operations on states of rows, advance and mask, by the rows themselves (`host_row`).
+"""A batch on the host: the two operations on states of rows, advance and mask, by the rows themselves (`constraint_row`).
 
 A state consists of tensors. To read one of them as Python numbers, or to make one, takes a microsecond, and a step of one row
 reads ten and makes three. So the rows of the last state are remembered with the tensors that say where they are: the step that
@@ -17,8 +17,8 @@ from typing import TypeVar
 from torch import Tensor
 
 from logitkit.runtime.bank import Bank
-from logitkit.runtime.host_row import HostRow
-from logitkit.runtime.logit_arrays import as_array
+from logitkit.runtime.constraint_row import ConstraintRow
+from logitkit.runtime.logit_arrays import as_array, check_row
 from logitkit.runtime.positions import Numbers, RowState
 
 __all__ = ["HostRows", "advance_on_host", "mask_on_host"]
@@ -46,7 +46,7 @@ class HostRows:
 
     __slots__ = ("_state", "_tensors", "_writes", "numbers", "rows")
 
-    def __init__(self, state: RowState, rows: list[HostRow], numbers: Numbers) -> None:
+    def __init__(self, state: RowState, rows: list[ConstraintRow], numbers: Numbers) -> None:
         self._state, self._tensors = state, state.tensors
         self._writes, self.rows, self.numbers = _writes(self._tensors), rows, numbers
 
@@ -133,8 +133,13 @@ def mask_on_host(bank: Bank, state: RowState, logits: Tensor, *, of_model: bool 
     """
     known = HostRows.taken(bank, state)
     array, never, zero = as_array(logits)
+    columns = array.shape[1]
     for number, row in enumerate(known.rows):
-        row.process(array[number], never, zero, number if of_model else None)
+        found = row.mask(columns)
+        if found is not None:
+            found.apply(array[number], never, zero, number if of_model else None)
+        elif of_model:
+            check_row(array[number], never, number)
     if len(known.rows) > FEW_ROWS:
         for row in known.rows:
             row.forget_mask()

@@ -1,6 +1,6 @@
 """Where the rows of a batch are: as tensors, and what a state must say so that the executors can advance and mask its rows.
 
-There are two executors: rows of Python numbers (`host_row`, `host_rows`), and tensor operations or kernels (`device_rows`).
+There are two executors: rows of Python numbers (`constraint_row`, `host_rows`), and tensor operations or kernels (`device_rows`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 from torch import Tensor
 
-from logitkit.runtime.host_row import HostRow
+from logitkit.runtime.constraint_row import ConstraintRow
 
-__all__ = ["Numbers", "Positions", "RowState"]
+__all__ = ["Numbers", "RowPositions", "RowState"]
 
 S = TypeVar("S", bound="RowState")
 
@@ -38,7 +38,7 @@ class RowState(Protocol):
         """All its tensors."""
         ...
 
-    def host_rows(self, bank: Any) -> list[HostRow]:
+    def host_rows(self, bank: Any) -> list[ConstraintRow]:
         """Return its rows as Python numbers. Its tensors are on the CPU."""
         ...
 
@@ -56,16 +56,16 @@ class RowState(Protocol):
         ...
 
     @property
-    def positions(self) -> Positions:
+    def positions(self) -> RowPositions:
         """The positions of its rows as tensors."""
         ...
 
-    def at_positions(self, positions: Positions) -> Self:
+    def at_positions(self, positions: RowPositions) -> Self:
         """Return the state of its rows at other positions."""
         ...
 
 
-class Positions(NamedTuple):
+class RowPositions(NamedTuple):
     """The positions of B rows.
 
     Rows that may branch are in up to N configurations at once, and their automata have up to J layers. Their tensors have one

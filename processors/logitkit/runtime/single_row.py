@@ -10,8 +10,8 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, reads_max_length
 from logitkit.runtime.branching_state import BranchingState
 from logitkit.runtime.constraint import Constraint
+from logitkit.runtime.constraint_row import ConstraintRow
 from logitkit.runtime.constraint_state import ConstraintState
-from logitkit.runtime.host_row import HostRow
 
 __all__ = ["can_step", "first_state", "row_of"]
 
@@ -34,7 +34,7 @@ def first_state(processor: Processor[Any], columns: int) -> Any:
     return init_checked(processor, Context.of([[]], vocabulary_size=columns))
 
 
-def row_of(processor: Processor[Any], state: Any) -> HostRow | None:
+def row_of(processor: Processor[Any], state: Any) -> ConstraintRow | None:
     """Return the row of a state of a processor that `can_step`, or None if the state is not that of one row on the CPU."""
     if not (isinstance(processor, Constraint) and isinstance(state, ConstraintState | BranchingState)):
         return None

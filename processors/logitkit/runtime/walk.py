@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.tables.counted_state import StateAndCount
+from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, packed
 from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.runtime.host_row import HostRow, StackRow, start_row
+from logitkit.runtime.branching_row import BranchingRow
+from logitkit.runtime.constraint_row import ConstraintRow, StackRow
 
 __all__ = ["Walk", "random_walk"]
 
@@ -32,13 +34,16 @@ class Walk:
 
     __slots__ = ("row",)
 
-    def __init__(self, row: HostRow) -> None:
+    def __init__(self, row: ConstraintRow) -> None:
         self.row = row
 
     @classmethod
     def start(cls, automaton: TokenAutomaton, left: int = NO_LIMIT) -> Walk:
         """Return the place of the empty text, with `left` tokens left to it, or -1 if they are not counted."""
-        return cls(start_row(automaton, left, MOST))
+        bank, nothing = _Alone(automaton), packed((), FRAME_BYTES * automaton.nesting.max_depth)
+        if automaton.layers:
+            return cls(BranchingRow(bank, 1, 0, [(automaton.start, nothing)], MOST))
+        return cls(StackRow(bank, 1, 0, automaton.start, nothing, left))
 
     @property
     def automaton(self) -> TokenAutomaton:
@@ -97,6 +102,19 @@ class Walk:
             first = np.sort(np.unique(targets, axis=1, return_index=True)[1]) if len(classes) else classes
         walks = [(self.after(token), token) for token in token_of[classes[first]].tolist()]
         return [(walk, token) for walk, token in walks if walk.is_live]
+
+
+class _Alone:
+    """Stands for a bank with one automaton."""
+
+    __slots__ = ("_automaton",)
+
+    def __init__(self, automaton: TokenAutomaton) -> None:
+        self._automaton = automaton
+
+    def automaton(self, slot: int, generation: int) -> TokenAutomaton:
+        """Return the automaton."""
+        return self._automaton
 
 
 def random_walk(automaton: TokenAutomaton) -> list[int]:

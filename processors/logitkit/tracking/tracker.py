@@ -16,7 +16,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.protocol.calls import advance_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor
-from logitkit.runtime.host_row import HostRow
+from logitkit.runtime.constraint_row import ConstraintRow
 from logitkit.runtime.single_row import can_step, first_state, row_of
 from logitkit.tracking.generation import Port, Room
 from logitkit.tracking.histories import Histories
@@ -74,7 +74,7 @@ class Tracker(Generic[S]):
 
     # The single row of the last call, as numbers with a state in which it was, or as a state and its context; and the group that
     # it belongs to.
-    _row: HostRow | None
+    _row: ConstraintRow | None
     _row_state: Any
     _found: tuple[S, Context] | None
     _group: RowGroup | None
@@ -129,7 +129,7 @@ class Tracker(Generic[S]):
         """Record that the engine received its logits for this state, which `state` then returns."""
         self._answered = state
 
-    def step(self, ids: bytes, width: int, columns: int) -> HostRow | None:
+    def step(self, ids: bytes, width: int, columns: int) -> ConstraintRow | None:
         """Return the single row of a call, found without tensors, or None if the call needs `resolve`.
 
         Args:
@@ -158,7 +158,7 @@ class Tracker(Generic[S]):
                 self._continued()
         return row
 
-    def _first_row(self, ids: bytes, width: int, columns: int) -> HostRow | None:
+    def _first_row(self, ids: bytes, width: int, columns: int) -> ConstraintRow | None:
         if not self._plain or width not in WIDTHS or not ids or np.frombuffer(ids, f"i{width}").min() < 0:
             return None
         state = first_state(self._processor, columns)

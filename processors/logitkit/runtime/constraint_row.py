@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, Packed, packed
+from logitkit.compiler.tokens.tables.packed_stacks import Packed
 from logitkit.compiler.tokens.tables.place import NO_LIMIT, Place
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.runtime.logit_arrays import as_array, check_row
 from logitkit.runtime.row_mask import RowMask
 from logitkit.runtime.width import check_width
 
-__all__ = ["BranchingRow", "Configurations", "HostRow", "NeutralRow", "StackRow", "start_row"]
+__all__ = ["NOWHERE", "Configurations", "ConstraintRow", "NeutralRow", "StackRow"]
 
 # The states and stacks in which a row is at once.
 Configurations = list[tuple[int, Packed]]
@@ -36,10 +36,10 @@ Configurations = list[tuple[int, Packed]]
 # Those of a dead row.
 NOWHERE: Configurations = [(DEAD, b"")]
 
-R = TypeVar("R", bound="HostRow")
+R = TypeVar("R", bound="ConstraintRow")
 
 
-class HostRow:
+class ConstraintRow:
     """A row whose state says everything: that of an automaton without stacks.
 
     `current` is the state of the automaton, with its count, which is less than `FIRST_STATE` if the row has ended or is dead.
@@ -129,14 +129,13 @@ class HostRow:
         """Release the mask of the row, which takes memory."""
         self._mask = None
 
-    def process(self, logits: NDArray[Any], never: Any, zero: Any, number: int | None = 0) -> None:
-        """Mask the logits of the row in place.
+    def process(self, logits: NDArray[Any], never: Any, zero: Any) -> None:
+        """Mask the logits of the row in place, as those of a model.
 
         Args:
             logits: [W], at least as wide as the vocabulary.
             never: The representation of -inf in it; see `logit_arrays.as_array`.
             zero: The representation of 0 in it.
-            number: The number of the row in its batch. None: NaN counts as -inf, and is not an error.
 
         Raises:
             BrokenLogits: The logits are broken, and stay so.
@@ -144,10 +143,10 @@ class HostRow:
             VocabularyError: There are fewer columns than the vocabulary has ids, or far more.
         """
         found = self.mask(len(logits))
-        if found is not None:
-            self.cut_off = found.apply(logits, never, zero, number)
-        elif number is not None:
-            check_row(logits, never, number)
+        if found is None:
+            check_row(logits, never, 0)
+        else:
+            self.cut_off = found.apply(logits, never, zero, 0)
 
     def processed(self, logits: Tensor) -> Tensor:
         """Return new logits of the row, [1, W] on the CPU, masked; the given ones stay unchanged. See `process` for errors."""
@@ -160,7 +159,7 @@ class HostRow:
         return masked
 
 
-class StackRow(HostRow):
+class StackRow(ConstraintRow):
     """A row with a stack of frames, and maybe a limited number of tokens.
 
     Args:
@@ -186,7 +185,7 @@ class StackRow(HostRow):
         return [(self.current, self.stack)]
 
     def advance(self, token: int) -> None:
-        """Advance by one token; see `HostRow.advance`."""
+        """Advance by one token; see `ConstraintRow.advance`."""
         before, stack = self.current, self.stack
         if before < FIRST_STATE or token == -1:
             return
@@ -202,69 +201,6 @@ class StackRow(HostRow):
 
     def _place(self) -> Place | int:
         return self.automaton.place(self.current, self.stack, self.left)
-
-
-class BranchingRow(HostRow):
-    """A row that may be in several configurations at once, each a state and a stack.
-
-    A language that is not deterministic has an automaton with layers: each has one of the outcomes of every state and token. A
-    token takes every configuration through every layer, and equal ones are merged. The row keeps a limited number of them, those
-    with the fewest open frames first. If one is dropped for that, the row is *narrowed*: it may refuse some texts of the
-    language, but it never allows others, and is never stuck, because each configuration can be completed.
-
-    By hand, for palindromes `s ::= "a" s "a" | "b" s "b" | ""`: after `a` there is one configuration, inside of the first rule.
-    The next `a` opens another one, or closes it: two configurations, with two frames and with none.
-
-    Args:
-        bank: The bank that the slot refers to.
-        slot: The slot of its automaton, whose layers are found through it.
-        generation: That of the slot.
-        configurations: The states and stacks, none of them dead.
-        most: The most configurations that it keeps.
-        narrowed: Whether it once had more.
-    """
-
-    __slots__ = ("_configurations", "most", "narrowed")
-
-    def __init__(
-        self, bank: Any, slot: int, generation: int, configurations: Configurations, most: int, narrowed: bool = False
-    ) -> None:
-        super().__init__(bank, slot, generation, _first_state(configurations))
-        self._configurations, self.most, self.narrowed = configurations, most, narrowed
-
-    @property
-    def configurations(self) -> Configurations:
-        """The states and stacks in which the row is at once, those with the fewest frames first; none if it is dead."""
-        return self._configurations
-
-    def advance(self, token: int) -> None:
-        """Advance by one token; see `HostRow.advance`."""
-        if token == -1:
-            return
-        automaton = self.automaton
-        found: dict[tuple[int, Packed], None] = {}
-        for layer in (automaton, *automaton.layers):
-            for state, stack in self._configurations:
-                after = layer.step(state, stack, token) if state >= FIRST_STATE else (state, stack)
-                if after[0] != DEAD:
-                    found[after] = None
-        kept = [*found]
-        if len(kept) > 1:
-            kept.sort(key=lambda at: -(-len(at[1].rstrip(b"\0")) // FRAME_BYTES))
-            self.narrowed = self.narrowed or len(kept) > self.most
-            del kept[self.most :]
-        self._configurations, self.current, self._mask = kept, _first_state(kept), None
-
-    def _legal(self, automaton: TokenAutomaton) -> NDArray[np.bool_]:
-        return automaton.legal_in_layers(self._places(automaton))
-
-    def _place(self) -> int | tuple[tuple[Place | int, ...], ...]:
-        return self.current if self.current < FIRST_STATE else self._places(self.automaton)
-
-    def _places(self, automaton: TokenAutomaton) -> tuple[tuple[Place | int, ...], ...]:
-        """Return the place of each configuration in each layer."""
-        layers = (automaton, *automaton.layers)
-        return tuple([tuple([layer.place(*at, NO_LIMIT) for at in self._configurations]) for layer in layers])
 
 
 class NeutralRow(StackRow):
@@ -306,35 +242,3 @@ class NeutralRow(StackRow):
     def mask(self, columns: int) -> RowMask | None:
         """Return None, because all tokens are allowed."""
         return None
-
-
-def _first_state(configurations: Configurations) -> int:
-    return (configurations or NOWHERE)[0][0]
-
-
-def start_row(automaton: TokenAutomaton, left: int = NO_LIMIT, most: int = 1) -> HostRow:
-    """Return the row of the empty text under an automaton that is in no bank. It cannot be masked.
-
-    Args:
-        automaton: The automaton.
-        left: The number of tokens left to the row; -1 if they are not counted.
-        most: The most configurations that it keeps, if the automaton is not deterministic.
-    """
-    alone, start = _Alone(automaton), automaton.start
-    nothing = packed((), FRAME_BYTES * automaton.nesting.max_depth)
-    if automaton.layers:
-        return BranchingRow(alone, 1, 0, [(start, nothing)], most)
-    return StackRow(alone, 1, 0, start, nothing, left)
-
-
-class _Alone:
-    """Holds an automaton that is in no bank."""
-
-    __slots__ = ("_automaton",)
-
-    def __init__(self, automaton: TokenAutomaton) -> None:
-        self._automaton = automaton
-
-    def automaton(self, slot: int, generation: int) -> TokenAutomaton:
-        """Return the automaton."""
-        return self._automaton

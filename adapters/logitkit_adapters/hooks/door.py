@@ -8,7 +8,6 @@ from typing import Any
 from logitkit.composition.engine_ends import check_ends
 from logitkit.composition.engine_tokens import check_tokens_agree
 from logitkit.errors import ConfigurationError
-from logitkit.output_types import output_type_of
 from logitkit.protocol.processor import Processor, is_processor
 from logitkit.vocabulary.vocabulary import Vocabulary
 from logitkit_adapters.hooks.known_vocabularies import known_vocabulary
@@ -40,17 +39,26 @@ def processor_for(
         VocabularyError: The vocabulary cannot be read, or the processor was built for other tokens or EOS ids.
         LogitkitError: `given` cannot be compiled.
     """
-    if tokenizer is None and model is None and is_processor(given):
+    if is_processor(given):
+        if tokenizer is None and model is None:
+            return given
+        vocabulary = _vocabulary(given, "is compared with the model", tokenizer, model, read, argument)
+        check_tokens_agree(given, vocabulary)
+        check_ends(given, () if model is None else vocabulary.eos_ids)
         return given
+    # Only who gives no processor needs everything that makes one.
+    from logitkit.output_types import output_type_of
+
     output = output_type_of(given, "processor")
+    vocabulary = _vocabulary(given, "is compiled for the tokens of a model", tokenizer, model, read, argument)
+    return output.constraint(vocabulary, closing=closing)
+
+
+def _vocabulary(
+    given: Any, reason: str, tokenizer: Any, model: Any, read: Callable[[Any, Any], Vocabulary], argument: str
+) -> Vocabulary:
     if tokenizer is None:
-        reason = "is compiled for the tokens of a model" if output.needs_vocabulary else "is compared with the model"
         raise ConfigurationError(
             f"processor is {given!r:.80}, which {reason}, and {argument} is None; write logits_processor(..., {argument})"
         )
-    vocabulary = known_vocabulary(read, tokenizer, model)
-    found = output.constraint(vocabulary, closing=closing)
-    if not output.needs_vocabulary:
-        check_tokens_agree(found, vocabulary)
-        check_ends(found, () if model is None else vocabulary.eos_ids)
-    return found
+    return known_vocabulary(read, tokenizer, model)

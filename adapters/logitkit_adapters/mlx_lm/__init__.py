@@ -5,14 +5,19 @@ beginning, caller   how much of the prompt the first call shows, and what the ca
 engine              session support: sequence runs one sequence with its cache (files, rope), batch steps several rows together
 """
 
+from typing import TYPE_CHECKING
+
+from logitkit_adapters.lazy_names import OF_SESSIONS, lazy_names
 from logitkit_adapters.mlx_lm.hook import MlxLmLogitsProcessor as MlxLmLogitsProcessor
 from logitkit_adapters.mlx_lm.hook import logits_processor as logits_processor
 from logitkit_adapters.mlx_lm.hook import vocabulary as vocabulary
-from logitkit_adapters.sessions import Session as Session
-from logitkit_adapters.sessions import continuous as continuous
-from logitkit_adapters.sessions import generate_typed as generate_typed
-from logitkit_adapters.sessions import probabilities as probabilities
-from logitkit_adapters.sessions import trace as trace
+
+if TYPE_CHECKING:
+    from logitkit_adapters.sessions import Session as Session
+    from logitkit_adapters.sessions import continuous as continuous
+    from logitkit_adapters.sessions import generate_typed as generate_typed
+    from logitkit_adapters.sessions import probabilities as probabilities
+    from logitkit_adapters.sessions import trace as trace
 
 __all__ = [
     "MlxLmLogitsProcessor",
@@ -24,3 +29,7 @@ __all__ = [
     "trace",
     "vocabulary",
 ]
+
+# With it, a type checker would allow any name.
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, OF_SESSIONS)

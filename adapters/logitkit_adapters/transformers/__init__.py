@@ -10,16 +10,14 @@ engine                 session support: sequence and recurrent run one sequence,
 fixed_cache, prefill   a cache of fixed shape, and prompts fed into it (prefill_arguments, static_layers)
 """
 
+from typing import TYPE_CHECKING
+
+from logitkit_adapters.lazy_names import OF_SESSIONS, lazy_names
 from logitkit_adapters.loaded_class import needed_for
 
 with needed_for("transformers", "transformers", "transformers"):
     import transformers as _  # noqa: F401 - so that its absence is named before any module here needs it
 
-from logitkit_adapters.sessions import Session as Session
-from logitkit_adapters.sessions import continuous as continuous
-from logitkit_adapters.sessions import generate_typed as generate_typed
-from logitkit_adapters.sessions import probabilities as probabilities
-from logitkit_adapters.sessions import trace as trace
 from logitkit_adapters.transformers.continuous_batching import continuous_batching as continuous_batching
 from logitkit_adapters.transformers.engine_bans import EngineBansWarning as EngineBansWarning
 from logitkit_adapters.transformers.fixed_cache import FixedCache as FixedCache
@@ -28,6 +26,13 @@ from logitkit_adapters.transformers.hook import TransformersLogitsProcessor as T
 from logitkit_adapters.transformers.hook import logits_processor as logits_processor
 from logitkit_adapters.transformers.prefill import prefill as prefill
 from logitkit_adapters.transformers.vocabulary import vocabulary as vocabulary
+
+if TYPE_CHECKING:
+    from logitkit_adapters.sessions import Session as Session
+    from logitkit_adapters.sessions import continuous as continuous
+    from logitkit_adapters.sessions import generate_typed as generate_typed
+    from logitkit_adapters.sessions import probabilities as probabilities
+    from logitkit_adapters.sessions import trace as trace
 
 __all__ = [
     "EngineBansWarning",
@@ -44,3 +49,7 @@ __all__ = [
     "trace",
     "vocabulary",
 ]
+
+# With it, a type checker would allow any name.
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, OF_SESSIONS)

@@ -20,6 +20,8 @@ engine, settings   the engine's configuration; the operator's settings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from logitkit_adapters.lazy_names import OF_SESSIONS, lazy_names
+
 if TYPE_CHECKING:
     from logitkit_adapters.sessions import generate_typed as generate_typed
     from logitkit_adapters.sessions import probabilities as probabilities
@@ -44,9 +46,17 @@ __all__ = [
 
 # With it, a type checker would allow any name.
 if not TYPE_CHECKING:
+    MODULES = {
+        **OF_SESSIONS,
+        "LogitsProcessor": f"{__name__}.plugin",
+        "Session": f"{__name__}.session",
+        "beam_search": f"{__name__}.beams",
+        "sampling_params": f"{__name__}.sampling",
+        "vocabulary": f"{__name__}.engine",
+    }
 
     def __getattr__(name: str) -> Any:
-        """Import the plugin, and with it vLLM, when it is first used: the process that compiles needs neither."""
-        if name in __all__:
-            return getattr(import_module(f"{__name__}.plugin"), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        """Import the plugin, and with it vLLM, when a name is first used: the process that compiles needs neither."""
+        if name in MODULES:
+            import_module(f"{__name__}.plugin")
+        return lazy_names(__name__, MODULES)(name)

@@ -16,23 +16,18 @@ from torch import Tensor
 
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.loaded_class import needed_for
-from logitkit_adapters.sessions import generate_typed, probabilities, trace
 from logitkit_adapters.vllm.admission import install
-from logitkit_adapters.vllm.beams import beam_search
 from logitkit_adapters.vllm.configurations import configurations_of
 from logitkit_adapters.vllm.engine import (
     check_is_not_called_by_vllm,
     drafts_of,
     engine_of_caller,
     has_other_plugins,
-    vocabulary,
 )
 from logitkit_adapters.vllm.internals import why_refused
 from logitkit_adapters.vllm.mistakes import check_extra_args
 from logitkit_adapters.vllm.modes import check_mode, hides_tokens
 from logitkit_adapters.vllm.parameters import asked, prompt_length
-from logitkit_adapters.vllm.sampling import sampling_params
-from logitkit_adapters.vllm.session import Session
 from logitkit_adapters.vllm.settings import settings
 from logitkit_adapters.vllm.v1 import V1Rows
 from logitkit_adapters.vllm.v2 import V2Slots
@@ -48,16 +43,7 @@ except ImportError:
         """An empty stand-in for its base class."""
 
 
-__all__ = [
-    "LogitsProcessor",
-    "Session",
-    "beam_search",
-    "generate_typed",
-    "probabilities",
-    "sampling_params",
-    "trace",
-    "vocabulary",
-]
+__all__ = ["LogitsProcessor"]
 
 install()
 

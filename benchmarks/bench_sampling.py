@@ -3,7 +3,8 @@
 Both get logits of 131,072 columns on the CPU, with one thread. As from models, a few logits are far above the others; "masked"
 ones have half of the columns at -inf, as after a constraint. transformers' returns new scores. Ours is timed in place, as in
 engines that let hooks overwrite their logits (the copy for the next call is not timed), and with a copy, which makes the two
-comparable. `TopNSigma` and `Xtc` are not in transformers, so they are timed alone; `Xtc` is timed with a draw that applies it.
+comparable. `TopNSigma`, `TopA` and `Xtc` are not in transformers, so they are timed alone; `Xtc` is timed with a draw that
+applies it.
 Run `pytest benchmarks/bench_sampling.py --benchmark-json=FILE`, or `python -m benchmarks.bench_sampling`.
 """
 
@@ -32,6 +33,7 @@ CASES: dict[str, tuple[lk.Processor[Any], str | None, float]] = {
     "MinP(0.05)": (lk.MinP(0.05), "MinPLogitsWarper", 0.05),
     "TypicalP(0.9)": (lk.TypicalP(0.9), "TypicalLogitsWarper", 0.9),
     "TopNSigma(1)": (lk.TopNSigma(1), None, 1),
+    "TopA(0.1)": (lk.TopA(0.1), None, 0.1),
     "Xtc(1, 0.1)": (lk.Xtc(1, 0.1), None, 0.1),
 }
 

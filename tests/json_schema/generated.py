@@ -6,12 +6,16 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.json_schema.format_rules import RULES
+
 NAMES = ("a", "b", "ab", "é\n")
 # From 16 characters on, lengths are counted.
 LONG = 16
 TEXTS = ("", "a", "b", "ab", "aab", "ba", '"', "é\n", "2024-02-29", "x1", "a" * LONG, "b\n" * (LONG // 2) + "é")
 PATTERNS = ("a", "^a", "b$", "^[ab]{1,3}$", "^(?:a|é\\n)*$", "[0-9]")
 NUMBERS = (0, 1, -1, 2, 3, 5, 10, 12, 1.5, -0.5, 0.25, 100)
+# A format of numbers, and one that is not known, say nothing about a string.
+FORMATS = (*sorted(RULES), "uint8", "phone")
 SCALARS = (None, True, False, *NUMBERS, *TEXTS)
 
 names = st.sampled_from(NAMES)
@@ -41,7 +45,7 @@ def _strings(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.booleans()):
         found["pattern"] = draw(st.sampled_from(PATTERNS))
     if draw(st.integers(0, 5)) == 0:
-        found["format"] = draw(st.sampled_from(["date", "ipv4", "uuid", "byte", "color", "hostname", "uint8", "phone"]))
+        found["format"] = draw(st.sampled_from(FORMATS))
     return found
 
 

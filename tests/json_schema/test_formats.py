@@ -6,7 +6,9 @@ import base64
 import datetime
 import ipaddress
 import json
+import re
 import uuid
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,10 +17,10 @@ from hypothesis import strategies as st
 from logitkit.compiler import byte_dfa_of
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema import StringSet
-from logitkit.json_schema.formats import REFUSED, STRING_FORMATS
+from logitkit.json_schema.formats import INTEGERS, REFUSED, STRING_FORMATS
 from logitkit.limits import DEFAULT_LIMITS
 from tests.json_schema.acceptance import acceptor
-from tests.json_schema.format_rules import RULES
+from tests.json_schema.format_rules import NUMBER_RULES, RULES
 from tests.json_schema.official import DIALECTS, format_cases, groups, has_a_label
 
 # Cases of the official suite, by format: text, and whether it is valid.
@@ -37,6 +39,18 @@ CASES = {
 
 def _format(name: str) -> StringSet:
     return StringSet.of_format(name, DEFAULT_LIMITS)
+
+
+def test_every_format_has_a_rule_of_its_own() -> None:
+    # Which domains `idn-email` allows is known for a few scripts only; its test asks another library.
+    assert {*RULES} == STRING_FORMATS - {"idn-email"}
+    assert {*NUMBER_RULES} == {*INTEGERS}
+
+
+def test_the_page_names_every_format() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "json-schema.md").read_text("utf-8")
+    section = page[page.index("`format` is enforced for") : page.index("Any other format is ignored")]
+    assert {*re.findall(r"`([a-z0-9-]+)`", section)} >= STRING_FORMATS | {*INTEGERS}
 
 
 @pytest.mark.parametrize("name", CASES)

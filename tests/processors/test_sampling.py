@@ -100,7 +100,7 @@ def test_temperature_divides() -> None:
     assert after(lk.Temperature(0.5), [0, 1], [-1.0, NEVER, 0.0, 3.0]) == [-2.0, NEVER, 0.0, 6.0]
 
 
-NEUTRAL = [
+NEUTRAL: list[lk.Processor[Any]] = [
     lk.Temperature(1),
     lk.TopK(0),
     lk.TopP(1),
@@ -108,11 +108,12 @@ NEUTRAL = [
     lk.TypicalP(1),
     lk.TopNSigma(0),
     lk.TopNSigma(-1),
+    lk.TopA(0),
     lk.Xtc(0),
     lk.Xtc(1, 0.6),
 ]
 
-SHARP = [
+SHARP: list[lk.Processor[Any]] = [
     *(lk.Temperature(t) for t in (0, 1e-4, 0.7, 3, 1e4)),
     *(lk.TopK(k) for k in (1, 5, 11)),
     *(lk.TopP(p) for p in (0, 0.4, 0.99)),
@@ -120,6 +121,7 @@ SHARP = [
     lk.MinP(0.3, min_tokens_to_keep=12),
     *(lk.TypicalP(p) for p in (0.01, 0.9)),
     *(lk.TopNSigma(n) for n in (0.01, 1, 3)),
+    *(lk.TopA(a) for a in (1e-30, 0.1, 1)),
     *(lk.Xtc(1, t) for t in (0, 0.01, 0.1, 0.5)),
 ]
 
@@ -271,7 +273,7 @@ def test_a_corrupt_state_is_refused(processor: Any, field: str, value: float, pr
 
 
 def test_a_constraint_may_not_follow_a_truncation() -> None:
-    for truncation in (lk.TopK(1), lk.TopP(0.5), lk.MinP(0.5), lk.TypicalP(0.5), lk.TopNSigma(1), lk.Xtc(1)):
+    for truncation in [one for one in SHARP if not isinstance(one, lk.Temperature)]:
         lk.chain(lk.BanTokens([1]), lk.Temperature(0.5), truncation)
         with pytest.raises(ConfigurationError, match="BanTokens after the truncation"):
             lk.chain(truncation, lk.BanTokens([1]))

@@ -2,12 +2,12 @@
 
 from torch import Tensor
 
-from logitkit.runtime import AutomatonState, Bank
+from logitkit.runtime import AutomatonRegistry, AutomatonState
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
 
 __all__ = ["advance_rows", "mask_on_host"]
 
 
-def advance_rows(bank: Bank, at: AutomatonState, tokens: Tensor) -> Tensor:
+def advance_rows(registry: AutomatonRegistry, at: AutomatonState, tokens: Tensor) -> Tensor:
     """Return the states of the automata after tokens."""
-    return advance_on_host(bank, at, tokens).state
+    return advance_on_host(registry, at, tokens).state

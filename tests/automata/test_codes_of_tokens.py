@@ -6,45 +6,45 @@ import numpy as np
 import torch
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.compiler.tokens.fragments.leaf_stores import LeafTargets
+from logitkit.compiler.tokens.fragments.fragment_stores import FragmentTargets
 from logitkit.compiler.tokens.markers.marker_targets import MarkerTargets
 from logitkit.compiler.tokens.records.record_states import RecordStates
 from logitkit.compiler.tokens.tables.counted_state import MOST, StateAndCount
-from logitkit.compiler.tokens.tables.targets import BANK_TARGETS, Targets
+from logitkit.compiler.tokens.tables.targets import REGISTRY_TARGETS, Targets
 from logitkit.reasoning.section_states import INSIDE, SectionStates
 from logitkit.runtime.slot_generation import SlotGeneration
 
 
 def test_targets() -> None:
     targets = Targets(120, 20)
-    assert (targets.frame(3), targets.outcome(0), targets.outcome(5)) == (103, 120, 125)
-    assert not targets.is_outcome(7)
-    assert not targets.is_outcome(119)
-    assert targets.is_outcome(120)
-    assert targets.outcome_number(125) == 5
+    assert (targets.frame(3), targets.action(0), targets.action(5)) == (103, 120, 125)
+    assert not targets.is_action(7)
+    assert not targets.is_action(119)
+    assert targets.is_action(120)
+    assert targets.action_number(125) == 5
     assert targets.frame_number(103) == 3
     assert targets.first_frame == 100
 
 
-def test_counted_moves_are_not_outcomes_of_tables() -> None:
+def test_counted_moves_are_not_actions_of_tables() -> None:
     targets = Targets(120)
     moves = targets.counted_move(np.arange(4))
     assert targets.is_counted_move(moves).all()
-    assert not targets.is_counted_move(targets.outcome(np.arange(1000))).any()
+    assert not targets.is_counted_move(targets.action(np.arange(1000))).any()
     assert targets.counted_move_number(moves).tolist() == [0, 1, 2, 3]
 
 
-def test_outcomes_without_numbers() -> None:
+def test_actions_without_numbers() -> None:
     found = [Targets.later(place) for place in range(5)]
     assert all(map(Targets.is_later, found))
-    assert not any(map(Targets.is_later, (DEAD, FINISHED, Targets(9).outcome(2))))
+    assert not any(map(Targets.is_later, (DEAD, FINISHED, Targets(9).action(2))))
     assert [*map(Targets.later_place, found)] == [0, 1, 2, 3, 4]
 
 
-def test_targets_of_a_bank_fit_into_its_tables() -> None:
-    found = BANK_TARGETS.outcome(torch.tensor([0, 7, 2**30 - 1]))
-    assert BANK_TARGETS.is_outcome(found).all()
-    assert BANK_TARGETS.outcome_number(found.to(torch.int32)).tolist() == [0, 7, 2**30 - 1]
+def test_targets_of_a_registry_fit_into_its_tables() -> None:
+    found = REGISTRY_TARGETS.action(torch.tensor([0, 7, 2**30 - 1]))
+    assert REGISTRY_TARGETS.is_action(found).all()
+    assert REGISTRY_TARGETS.action_number(found.to(torch.int32)).tolist() == [0, 7, 2**30 - 1]
 
 
 def test_states_with_counts() -> None:
@@ -60,8 +60,8 @@ def test_states_with_counts() -> None:
             assert (StateAndCount.state(tensor).item(), StateAndCount.count(tensor).item()) == (state, count)
 
 
-def test_targets_in_a_leaf() -> None:
-    targets = LeafTargets(states=5, marks=1, chain=4, counts=3)
+def test_targets_in_a_fragment() -> None:
+    targets = FragmentTargets(states=5, marks=1, chain=4, counts=3)
     found = [int(n) for n in (targets.state(np.array(3)), targets.state(np.array(5)), targets.state(np.array(3), 1))]
     assert found == [3, 5, 9]
     # The end, then the same end with two bytes left, then with a character before it.
@@ -72,9 +72,9 @@ def test_targets_in_a_leaf() -> None:
     assert (mark.tolist(), characters.tolist()) == ([0, 0, 0], [0, 0, 1])
 
 
-def test_each_target_in_a_leaf_means_one_thing() -> None:
+def test_each_target_in_a_fragment_means_one_thing() -> None:
     for states, marks, chain, counts in ((5, 1, 4, 3), (3, 2, 2, 4), (4, 3, 5, 1)):
-        targets = LeafTargets(states, marks, chain, counts)
+        targets = FragmentTargets(states, marks, chain, counts)
         every = np.arange(targets.size)
         is_end = targets.is_end(every)
         state, characters = targets.reached(every[~is_end])

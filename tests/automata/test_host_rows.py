@@ -17,7 +17,7 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.errors import StaleAutomaton
 from logitkit.protocol.state import leaves, map_tensors, select
-from logitkit.runtime import Bank
+from logitkit.runtime import AutomatonRegistry
 from logitkit.runtime.branching_state import BranchingState
 from logitkit.runtime.logit_arrays import as_array
 from logitkit.runtime.row_mask import RowMask
@@ -110,24 +110,24 @@ def test_a_row_that_stays_keeps_its_state_and_its_mask() -> None:
     context = lk.Context.of([[]], vocabulary_size=14)
     state = constraint.advance(constraint.init_state(context), torch.tensor([1]))
     constraint.process_logits(state, torch.zeros(1, 14), context)
-    (known,) = constraint.bank.last_rows
+    (known,) = constraint.registry.last_rows
     (row,) = known.rows
     mask = row.mask(14)
     assert constraint.advance(state, torch.tensor([1])) is state
-    assert constraint.bank.last_rows == [known]
-    with mock.patch.object(Bank, "mask", side_effect=AssertionError):
+    assert constraint.registry.last_rows == [known]
+    with mock.patch.object(AutomatonRegistry, "mask", side_effect=AssertionError):
         assert row.mask(14) is mask
 
 
 @pytest.mark.parametrize(("count", "remembered", "masks"), [(32, True, True), (33, True, False), (1025, False, False)])
 def test_many_rows_are_not_remembered(count: int, remembered: bool, masks: bool) -> None:
     constraint = lk.Regex("a*b?", VOCABULARY)
-    context, bank = lk.Context.of([[]] * count, vocabulary_size=14), constraint.bank
+    context, registry = lk.Context.of([[]] * count, vocabulary_size=14), constraint.registry
     state = constraint.init_state(context)
     for _ in range(2):
         masked = constraint.process_logits(state, torch.zeros(count, 14), context)[1]
-        assert len(bank.last_rows) == remembered
-        with mock.patch.object(Bank, "mask", autospec=True, side_effect=Bank.mask) as asked:
+        assert len(registry.last_rows) == remembered
+        with mock.patch.object(AutomatonRegistry, "mask", autospec=True, side_effect=AutomatonRegistry.mask) as asked:
             assert constraint.process_logits(state, torch.zeros(count, 14), context)[1].equal(masked)
         assert asked.call_count == (0 if masks else count)
         assert masked.equal(constraint.process_logits(fresh(state), torch.zeros(count, 14), context)[1])
@@ -166,11 +166,11 @@ def test_threads_that_go_on_from_one_state_do_not_meet() -> None:
 
 def test_a_remembered_row_is_stale_when_its_automaton_is_gone() -> None:
     constraint = lk.Regex("(ba)*gone?|a", VOCABULARY)
-    context, bank = lk.Context.of([[]], vocabulary_size=14), constraint.bank
+    context, registry = lk.Context.of([[]], vocabulary_size=14), constraint.registry
     state = constraint.init_state(context)
     constraint.process_logits(state, torch.zeros(1, 14), context)
     other = lk.Regex("b", VOCABULARY)
-    assert other.bank is bank
+    assert other.registry is registry
     del constraint
     with pytest.raises(StaleAutomaton):
         other.process_logits(state, torch.zeros(1, 14), context)

@@ -1,4 +1,4 @@
-"""Free text as leaves: the same masks as when every token is followed from every state of the text."""
+"""Free text as fragments: the same masks as when every token is followed from every state of the text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 import logitkit as lk
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.networks.text_regions import with_characters
+from logitkit.compiler.nested_grammars.text_regions import with_characters
 from logitkit.languages import Language, any_text, dispatch, either, json_schema, regex, repeat, sequence, special, tag
 from tests import vocabularies
 from tests.processors.four_logits import on_either_path
@@ -50,16 +50,16 @@ def unknown(dfa: NestedDfa) -> NestedDfa:
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
-def test_text_does_the_same_as_a_leaf(name: str) -> None:
+def test_text_does_the_same_as_a_fragment(name: str) -> None:
     tokens = vocabularies.tekken() if name in ("calls", "one marker") else vocabularies.sentencepiece_32k()
     language = LANGUAGES[name]
     # Limits that were never given are part of the key, so that nothing compiled before is found.
     limits = [lk.Limits(states=500_000 + next(_fresh), work=200_000_000) for _ in range(2)]
     fast = language.constraint(tokens, limits=limits[0])
-    with mock.patch("logitkit.compiler.networks.dfa.with_text_regions", unknown):
+    with mock.patch("logitkit.compiler.nested_grammars.dfa.with_text_regions", unknown):
         slow = language.constraint(tokens, limits=limits[1])
     assert fast.automaton.states == slow.automaton.states
-    # In a leaf by itself, a few more tokens are told apart.
+    # In a fragment by itself, a few more tokens are told apart.
     assert slow.automaton.classes <= fast.automaton.classes <= 1.1 * slow.automaton.classes
     context = lk.Context.of([[]], vocabulary_size=tokens.size)
     rng = random.Random(name)

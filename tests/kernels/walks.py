@@ -1,7 +1,8 @@
 """Random walks of rows under constraints, in which the kernel is compared with tensor operations, on a CPU or a GPU.
 
-A batch mixes automata of a bank with neutral, stale, dead and finished rows. Tokens are legal, illegal, absent and impossible.
-Logits have four dtypes, three layouts in memory, columns beyond the vocabulary, NaN and infinities. Some rows have nothing left.
+A batch mixes automata of a registry with neutral, stale, dead and finished rows. Tokens are legal, illegal, absent and
+impossible. Logits have four dtypes, three layouts in memory, columns beyond the vocabulary, NaN and infinities. Some rows have
+nothing left.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.kernels.constraint_step import constraint_step
-from logitkit.runtime.bank_layout import BankLayout
 from logitkit.runtime.device_rows import advance_by_operations, mask_by_operations
 from logitkit.runtime.positions import RowPositions
+from logitkit.runtime.registry_layout import RegistryLayout
 from tests.registry import of_kind, vocabulary
 
 __all__ = ["DTYPES", "Walk", "batches", "given_logits", "in_memory", "same"]
@@ -115,14 +116,14 @@ def tensors(at: RowPositions) -> tuple[Tensor, ...]:
 
 
 class Walk(NamedTuple):
-    """Rows of a bank, and how they go on.
+    """Rows of a registry, and how they go on.
 
     Args:
         layout: The tables.
         rows: The positions, of which some are stale.
     """
 
-    layout: BankLayout
+    layout: RegistryLayout
     rows: RowPositions
 
     @classmethod
@@ -132,7 +133,7 @@ class Walk(NamedTuple):
         context = lk.Context.of([[]], processors[0].vocabulary.size, device, max_length=chance.choice((3, 25)))
         starts = [chance.choice(processors).init_state(context) for _ in range(chance.randint(1, most))]
         state = lk.concatenate([*starts, type(processors[0]).neutral_state(context)])
-        return cls(processors[0].bank.layout_on(device), state.positions)
+        return cls(processors[0].registry.layout_on(device), state.positions)
 
     def advanced(self, token: Tensor) -> RowPositions:
         """Return the rows after one token each, by tensor operations."""

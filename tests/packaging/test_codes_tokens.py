@@ -37,15 +37,15 @@ CODES = {
     ),
     "target": Code(
         "compiler/tokens/tables/targets.py",
-        r"\b(targets?|outcomes?|numbers?|legal)\b\S* (-|>=) \S*\bstates\b|\bstates \+ (closes|pushed|rests|which|outcomes?)\b|"
-        r"[-+] \S*first_outcome\b|(>=|-|\+) FIRST_OUTCOME\b|2 ?\*\* ?29|"
+        r"\b(targets?|actions?|numbers?|legal)\b\S* (-|>=) \S*\bstates\b|\bstates \+ (closes|pushed|suffixes|which|actions?)\b|"
+        r"[-+] \S*first_action\b|(>=|-|\+) FIRST_ACTION\b|2 ?\*\* ?29|"
         r"-1 - (does|place|i)\b",
         ("compiler/tokens", "runtime", "kernels"),
         # Those of leaves and markers are targets of other tables.
         ("kernels/codes.py", "compiler/tokens/markers/marker_targets.py"),
     ),
-    "target in a leaf": Code(
-        "compiler/tokens/fragments/leaf_stores.py",
+    "target in a fragment": Code(
+        "compiler/tokens/fragments/fragment_stores.py",
         r"first_end\b|divmod\([^)]*chain|\* chain\b|\b(states|counts) \* (self\.)?(counts|states|copies)\b",
         ("compiler/tokens",),
     ),

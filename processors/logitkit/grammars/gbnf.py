@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from logitkit.budget import one_budget
-from logitkit.compiler.bytes.letters import OTHERS, WHOLE
+from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.errors import GrammarError
 from logitkit.grammars.checks import checked_rule_set, defined_twice, no_start, undefined_rule
@@ -137,4 +137,4 @@ class _GbnfReader(GbnfBodyReader):
             symbols = [Symbol.special_token(other) for other in range(last + 1) if other != letter]
             others = CharSet.of(zip(symbols, symbols, strict=True))
             assert isinstance(rule.body, Call)
-            self.defined[rule.body.definition] = replace(rule, body=Alternate((text[repeated], Characters(others))))
+            self.defined[rule.body.rule] = replace(rule, body=Alternate((text[repeated], Characters(others))))

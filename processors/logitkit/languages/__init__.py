@@ -5,12 +5,12 @@ any_tokens         one token, whatever its text is
 schemas            JSON values by schema (located: their errors name their place)
 grammars           context-free grammars
 json_strings       JSON strings whose value is a text of a grammar
-xml_arguments      the members of an object between tags (xml_members: their syntax tree; text_leaves: their strings)
+xml_arguments      the members of an object between tags (xml_members: their syntax tree; text_fragments: their strings)
 combined           one after another, one of several, repetition, tags
 dispatching        free text in which triggers start tags
 searching          the automaton that looks for markers in free text
 language           the base class
-language_writer    from a language to the network that the compiler takes (language_symbols: its special tokens)
+language_writer    from a language to the nested grammar that the compiler takes (language_symbols: its special tokens)
 size               bounds on the parts that a language is built from
 described          the base class of constraints that are described otherwise, and compiled from a language
 constraint         the constraint that a language becomes for one vocabulary

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logitkit.budget import one_budget, spent
-from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.literal_overrides import BracketsOverlap, CallsOverlap, CountsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
+from logitkit.compiler.bytes.special_tokens import WHOLE
 from logitkit.compiler.characters.components import reached
 from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.grammars.dfa import pushdown_dfa
-from logitkit.compiler.networks.dfa import network_dfa
-from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_dead_ends
+from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
+from logitkit.compiler.tokens.completion.dead_ends import NothingSpelled, may_have_dead_ends
 from logitkit.compiler.tokens.lookahead.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
@@ -121,7 +121,7 @@ class LanguageConstraint(Constraint):
                     "what follows into the language, as in sequence(grammar(...), ...)"
                 )
             found = NestedDfa.of(finite_dfa(dfa))
-        if WHOLE in found.letters:
+        if WHOLE in found.special_tokens:
             raise ConfigurationError(
                 "this language has any_token() in it, so it is not one over text alone; put other text into the language, as "
                 "in sequence(any_token(), ...)"
@@ -135,7 +135,7 @@ class LanguageConstraint(Constraint):
     def _grammar_dfa(self) -> tuple[PushdownDfa, LanguageWriter]:
         """Compile the language as one grammar."""
         with self._one_budget():
-            writer = self._writer(SchemaOptions(leaves=False))
+            writer = self._writer(SchemaOptions(fragments=False))
             rules = writer.rules(self.language.tree(writer))
             try:
                 return pushdown_dfa(rules, self.limits), writer
@@ -155,10 +155,10 @@ class LanguageConstraint(Constraint):
             while True:
                 writer = self._writer(options)
                 try:
-                    network = writer.network(self.language.tree(writer))
+                    nested_grammar = writer.nested_grammar(self.language.tree(writer))
                     # With closing, it must be known what follows a string, so strings are not called.
                     share = options.longest > 0 and not closing
-                    return network_dfa(network, self.limits, share, many_ways=options.many_ways), writer
+                    return nested_grammar_dfa(nested_grammar, self.limits, share, many_ways=options.many_ways), writer
                 except (CallsOverlap, BracketsOverlap, PatternTooLarge) as error:
                     if isinstance(error, CountsOverlap) and options.any_text and writer.has_any_text:
                         # Characters may still be counted elsewhere.
@@ -170,7 +170,7 @@ class LanguageConstraint(Constraint):
 
     def _otherwise(self, options: SchemaOptions, error: Exception) -> SchemaOptions:
         """Return how else schemas may be written after an error; raise the error if there is no other way."""
-        in_place = options._replace(leaves=False, longest=0, called=False, apart=False)
+        in_place = options._replace(fragments=False, longest=0, called=False, apart=False)
         if options.many_ways:
             raise AmbiguousBracket(AMBIGUOUS_BRACKET)
         is_last = not (options.blocks or options.apart or options.longest)
@@ -189,9 +189,9 @@ class LanguageConstraint(Constraint):
         if isinstance(error, BracketsOverlap) and options.called and not options.apart:
             # Where one object is called and another one begins in the same place, both are called.
             return options._replace(apart=True)
-        if isinstance(error, CallsOverlap) and options.leaves:
+        if isinstance(error, CallsOverlap) and options.fragments:
             # Where a string that is called and other text begin alike, strings are written in place.
-            return options._replace(leaves=False, longest=0)
+            return options._replace(fragments=False, longest=0)
         if isinstance(error, CallsOverlap):
             raise error
         if not options.called:
@@ -225,7 +225,7 @@ class LanguageConstraint(Constraint):
                 self.limits,
                 "the language",
                 max_depth=self.max_depth,
-                closing=bool(self.closing),
+                complete_within=bool(self.closing),
             )
             return replace(made, dropped=tuple(writer.dropped), ignored=tuple(writer.ignored))
         dfa, writer = self._nested_dfa(counted=True)
@@ -239,7 +239,7 @@ class LanguageConstraint(Constraint):
             "the language",
             # The object that a schema describes is called, and counts as a bracket.
             max_depth=self.max_depth + writer.options.called,
-            closing=bool(self.closing),
+            complete_within=bool(self.closing),
         )
         return replace(made, dropped=tuple(writer.dropped), ignored=tuple(writer.ignored))
 

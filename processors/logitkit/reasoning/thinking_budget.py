@@ -20,12 +20,12 @@ from logitkit.protocol.processor import Role
 from logitkit.reasoning.section_states import SectionStates
 from logitkit.reasoning.thinking_automaton import inside_states, thinking_automaton
 from logitkit.reasoning.thinking_state import ThinkingState
+from logitkit.runtime.automaton_registry import NEUTRAL
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL
-from logitkit.runtime.bank_user import BankUser
 from logitkit.runtime.compiled_language import check_has_eos
 from logitkit.runtime.device_rows import mask_by_operations
 from logitkit.runtime.host_rows import mask_on_host
+from logitkit.runtime.registry_user import RegistryUser
 from logitkit.runtime.shared import shared_by
 from logitkit.runtime.width import check_width
 from logitkit.vocabulary.marker import Marker, as_marker, check_goes_on
@@ -41,7 +41,7 @@ LONGEST_MARKER = 256
 
 
 @dataclass(frozen=True)
-class ThinkingBudget(BankUser):
+class ThinkingBudget(RegistryUser):
     """Limit the reasoning of a model: force the end marker, such as `</think>`, after a given number of tokens.
 
     A section of reasoning lies between two markers. Until the budget is used up, all tokens are legal. Then only tokens that
@@ -124,8 +124,8 @@ class ThinkingBudget(BankUser):
 
     def init_state(self, context: Context) -> ThinkingState:
         """Return the initial state of rows, after their prompts."""
-        lease = self.lease()
-        values = (lease.slot, lease.generation, self.automaton.start, 0, self.max_tokens, self._inside)
+        handle = self.handle()
+        values = (handle.slot, handle.generation, self.automaton.start, 0, self.max_tokens, self._inside)
         full = [torch.full((context.batch_size,), v, dtype=torch.int64, device=context.device) for v in values]
         state = ThinkingState(AutomatonState(*full[:3]), *full[3:])
         if self.start is None or context.prompt.shape[1] == 0:
@@ -154,8 +154,8 @@ class ThinkingBudget(BankUser):
     def _advance(self, state: ThinkingState, tokens: Tensor, prompt: bool = False) -> ThinkingState:
         size = self.vocabulary.size
         if not by_tensors(state.spent):
-            return state.advance_rows(self.bank, size, tokens, prompt)
-        layout = self.bank.layout_on(state.spent.device)
+            return state.advance_rows(self.registry, size, tokens, prompt)
+        layout = self.registry.layout_on(state.spent.device)
         if switch.runs_on(state.spent, tokens):
             from logitkit.kernels.thinking_step import thinking_step
 
@@ -184,15 +184,15 @@ class ThinkingBudget(BankUser):
         if switch.runs_on(state.spent, logits):
             from logitkit.kernels.thinking_step import thinking_step
 
-            tables, size = self.bank.layout_on(logits.device).kernel_tables, self.vocabulary.size
+            tables, size = self.registry.layout_on(logits.device).kernel_tables, self.vocabulary.size
             if thinking_step(tables, slot, generation, (now, *state[1:]), size, None, logits) is not None:
                 return state, logits
         forced = state.is_forced
         bound, now = forced | (now < FIRST_STATE), torch.where(forced, SectionStates(state.inside).forced(now), now)
         if not by_tensors(logits):
             looked_up = AutomatonState(torch.where(bound, slot, NEUTRAL), generation, now)
-            return state, mask_on_host(self.bank, looked_up, logits)
-        layout = self.bank.layout_on(logits.device)
+            return state, mask_on_host(self.registry, looked_up, logits)
+        layout = self.registry.layout_on(logits.device)
         bound = bound | (generation != layout.tables.generation.index_select(0, slot))
         looked_up = AutomatonState(torch.where(bound, slot, NEUTRAL), generation, now)
         return state, mask_by_operations(layout, looked_up.positions, logits)

@@ -1,17 +1,19 @@
 """Rows under compiled automata: which tokens are legal (masks) and the next state (steps), for batches that mix automata.
 
-Each constraint leases a slot in the bank of its vocabulary; the state of a row is a slot and a state number.
+Each constraint takes a slot in the registry of its vocabulary; the state of a row is a slot and a state number.
 
 compiled_language             what has a compiled language, and what is compiled from it together with other text
 constraint                    the base class of all constraints
 constraint_row, branching_row, host_rows    the executor on the host: a row as Python numbers; advance and mask for a batch
 device_rows, positions        the executor in tensors: the same with kernels or tensor operations; where rows are
-bank_tables, stack_tables, branching    the tensor operations, for rows without frames, with frames, and of several configurations
+registry_tables, stack_tables, branching  the tensor operations, for rows without frames, with frames, and of several
+                                          configurations
 constraint_state, branching_state, automaton_state    states of rows: with a stack, with several configurations, with neither
 slot_generation               which automaton of a slot a state belongs to
 single_row                    the row of an engine that runs one sequence
 walk, completion              the row of one text, for searches and explanations; a shortest completion
-bank, bank_layout, bank_user  the automata of one vocabulary, their tables on a device, and what has an automaton among them
+automaton_registry, registry_layout, registry_user  the automata of one vocabulary, their tables on a device, and what has an
+                                                    automaton among them
 host_logits, tensor_logits    logits on the CPU as numpy arrays (HostAndDevice: the base of their processors), and as tensors
 row_mask, mask_cache          the mask of one visited state on the CPU, and a cache of limited size for them
 logit_arrays, broken_logits   views and fills of rows on the CPU; NaN and infinities in the logits of a model
@@ -21,14 +23,14 @@ tracing, width                support for torch.compile; the check of the number
 """
 
 from logitkit.runtime.automaton_files import AutomatonFiles as AutomatonFiles
+from logitkit.runtime.automaton_registry import NEUTRAL as NEUTRAL
+from logitkit.runtime.automaton_registry import AutomatonRegistry as AutomatonRegistry
 from logitkit.runtime.automaton_state import AutomatonState as AutomatonState
-from logitkit.runtime.bank import NEUTRAL as NEUTRAL
-from logitkit.runtime.bank import Bank as Bank
-from logitkit.runtime.bank_layout import BankLayout as BankLayout
-from logitkit.runtime.bank_tables import advance_tensors as advance_tensors
-from logitkit.runtime.bank_user import BankUser as BankUser
 from logitkit.runtime.constraint import Constraint as Constraint
 from logitkit.runtime.constraint_state import ConstraintState as ConstraintState
+from logitkit.runtime.registry_layout import RegistryLayout as RegistryLayout
+from logitkit.runtime.registry_tables import advance_tensors as advance_tensors
+from logitkit.runtime.registry_user import RegistryUser as RegistryUser
 from logitkit.runtime.row_mask import RowMask as RowMask
 from logitkit.runtime.shared import Shared as Shared
 from logitkit.runtime.shared import shared_by as shared_by
@@ -37,12 +39,12 @@ from logitkit.runtime.width import check_width as check_width
 __all__ = [
     "NEUTRAL",
     "AutomatonFiles",
+    "AutomatonRegistry",
     "AutomatonState",
-    "Bank",
-    "BankLayout",
-    "BankUser",
     "Constraint",
     "ConstraintState",
+    "RegistryLayout",
+    "RegistryUser",
     "RowMask",
     "Shared",
     "advance_tensors",

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.tokens.tables.place import NO_LIMIT
-from logitkit.runtime.bank import NEUTRAL
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
+from logitkit.runtime.automaton_registry import NEUTRAL
 from logitkit.runtime.positions import RowPositions
 from logitkit.runtime.stack_tables import StackRows, StackTables, advance_stacks, legal_stacks
 
@@ -54,8 +54,8 @@ def legal_branching(tables: StackTables, at: RowPositions) -> tuple[Tensor, Tens
     legal: Tensor | None = None
     now = at.state
     for number in range(at.slot.shape[1]):
-        slot, generation, places = _layer(at, number)
-        live, found = legal_stacks(tables, slot, generation, places)
+        slot, generation, configurations = _layer(at, number)
+        live, found = legal_stacks(tables, slot, generation, configurations)
         found = found & (live >= FIRST_STATE)[:, None]
         if number:
             found = found & (slot != NEUTRAL)[:, None]

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT, MaskKey
 from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, Packed
-from logitkit.compiler.tokens.tables.place import NO_LIMIT, Place
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.runtime.constraint_row import NOWHERE, Configurations, ConstraintRow
 
@@ -19,7 +19,7 @@ __all__ = ["BranchingRow"]
 class BranchingRow(ConstraintRow):
     """A row that may be in several configurations at once, each a state and a stack.
 
-    A language that is not deterministic has an automaton with layers: each has one of the outcomes of every state and token. A
+    A language that is not deterministic has an automaton with layers: each has one of the actions of every state and token. A
     token takes every configuration through every layer, and equal ones are merged. The row keeps a limited number of them, those
     with the fewest open frames first. If one is dropped for that, the row is *narrowed*: it may refuse some texts of the
     language, but it never allows others, and is never stuck, because each configuration can be completed.
@@ -28,7 +28,7 @@ class BranchingRow(ConstraintRow):
     The next `a` opens another one, or closes it: two configurations, with two frames and with none.
 
     Args:
-        bank: The bank that the slot refers to.
+        registry: The registry that the slot refers to.
         slot: The slot of its automaton, whose layers are found through it.
         generation: That of the slot.
         configurations: The states and stacks, none of them dead.
@@ -39,9 +39,15 @@ class BranchingRow(ConstraintRow):
     __slots__ = ("_configurations", "most", "narrowed")
 
     def __init__(
-        self, bank: Any, slot: int, generation: int, configurations: Configurations, most: int, narrowed: bool = False
+        self,
+        registry: Any,
+        slot: int,
+        generation: int,
+        configurations: Configurations,
+        most: int,
+        narrowed: bool = False,
     ) -> None:
-        super().__init__(bank, slot, generation, _first_state(configurations))
+        super().__init__(registry, slot, generation, _first_state(configurations))
         self._configurations, self.most, self.narrowed = configurations, most, narrowed
 
     @property
@@ -70,13 +76,13 @@ class BranchingRow(ConstraintRow):
     def _legal(self, automaton: TokenAutomaton) -> NDArray[np.bool_]:
         return automaton.legal_in_layers(self._places(automaton))
 
-    def _place(self) -> int | tuple[tuple[Place | int, ...], ...]:
+    def _place(self) -> int | tuple[tuple[MaskKey | int, ...], ...]:
         return self.current if self.current < FIRST_STATE else self._places(self.automaton)
 
-    def _places(self, automaton: TokenAutomaton) -> tuple[tuple[Place | int, ...], ...]:
+    def _places(self, automaton: TokenAutomaton) -> tuple[tuple[MaskKey | int, ...], ...]:
         """Return the place of each configuration in each layer."""
         layers = (automaton, *automaton.layers)
-        return tuple([tuple([layer.place(*at, NO_LIMIT) for at in self._configurations]) for layer in layers])
+        return tuple([tuple([layer.mask_key(*at, NO_LIMIT) for at in self._configurations]) for layer in layers])
 
 
 def _first_state(configurations: Configurations) -> int:

@@ -1,4 +1,4 @@
-"""The state of rows that may be in several places of an automaton at once."""
+"""The state of rows that may be in several configurations at once."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES
-from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import StateFileError
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
-from logitkit.runtime.automaton_state import leases_of, numbered_slots
-from logitkit.runtime.bank import NEUTRAL, Lease
+from logitkit.runtime.automaton_registry import NEUTRAL, AutomatonHandle
+from logitkit.runtime.automaton_state import handles_of, numbered_slots
 from logitkit.runtime.branching_row import BranchingRow
 from logitkit.runtime.constraint_row import Configurations, ConstraintRow, NeutralRow
 from logitkit.runtime.positions import Numbers, RowPositions
 from logitkit.runtime.slot_generation import SlotGeneration
 
-__all__ = ["Branching", "BranchingState", "leases_of_layers"]
+__all__ = ["Branching", "BranchingState", "handles_of_layers"]
 
 
 class BranchingState(NamedTuple):
     """The position of each row: up to N configurations, each a state and a stack.
 
     Args:
-        slots: [B, J] int64, the slots in the bank of the layers of each row's automaton, then 0. Slot 0 in the first column
+        slots: [B, J] int64, the slots in the registry of the layers of each row's automaton, then 0. Slot 0 in the first column
             constrains nothing.
         generations: [B, J] int64, distinguish the slots' automata from earlier ones.
         states: [B, N] int64, the state of each configuration, 1 if finished; 0 where there are fewer. Few frames come first.
@@ -55,10 +55,12 @@ class BranchingState(NamedTuple):
         return cls(slots, generations, per_row(context, FIRST_STATE)[:, None], stacks, most, narrowed)
 
     @classmethod
-    def start(cls, automaton: TokenAutomaton, layers: Sequence[Lease], most: int, context: Context) -> BranchingState:
-        """Return the start state of rows of an automaton, with the leases of its layers and `most` configurations at most."""
+    def start(
+        cls, automaton: TokenAutomaton, layers: Sequence[AutomatonHandle], most: int, context: Context
+    ) -> BranchingState:
+        """Return the start state of rows of an automaton, with the handles of its layers and `most` configurations at most."""
         slots, generations = (
-            torch.stack([per_row(context, getattr(lease, name)) for lease in layers], 1)
+            torch.stack([per_row(context, getattr(handle, name)) for handle in layers], 1)
             for name in ("slot", "generation")
         )
         states = torch.zeros((context.batch_size, most), dtype=torch.int64, device=context.device)
@@ -93,13 +95,13 @@ class BranchingState(NamedTuple):
         """All tensors."""
         return tuple(self)
 
-    def host_rows(self, bank: Any) -> list[ConstraintRow]:
+    def host_rows(self, registry: Any) -> list[ConstraintRow]:
         """Return the rows as Python numbers."""
         slots, generations = self.slots[:, 0].tolist(), self.generations[:, 0].tolist()
         columns = zip(
             slots, generations, self._configurations(), self.most.tolist(), self.narrowed.tolist(), strict=True
         )
-        return [(NeutralRow if row[0] == NEUTRAL else BranchingRow)(bank, *row) for row in columns]
+        return [(NeutralRow if row[0] == NEUTRAL else BranchingRow)(registry, *row) for row in columns]
 
     def _configurations(self) -> list[Configurations]:
         """Return the configurations of each row."""
@@ -107,8 +109,8 @@ class BranchingState(NamedTuple):
         _, count, depth = self.stacks.shape
         width, first, found = depth * FRAME_BYTES, 0, list[Configurations]()
         for states in self.states.tolist():
-            places = enumerate(states, first)
-            found.append([(state, memory[at * width : (at + 1) * width]) for at, state in places if state])
+            configurations = enumerate(states, first)
+            found.append([(state, memory[at * width : (at + 1) * width]) for at, state in configurations if state])
             first += count
         return found
 
@@ -122,10 +124,10 @@ class BranchingState(NamedTuple):
         states, stacks = np.zeros(self.states.shape, np.int64), bytearray(self.stacks.nbytes)
         _, count, depth = self.stacks.shape
         width = depth * FRAME_BYTES
-        for row, places in enumerate(numbers[0]):
-            states[row, : len(places)] = [state for state, _ in places]
+        for row, configurations in enumerate(numbers[0]):
+            states[row, : len(configurations)] = [state for state, _ in configurations]
             begin = row * count * width
-            stacks[begin : begin + len(places) * width] = b"".join([stack for _, stack in places])
+            stacks[begin : begin + len(configurations) * width] = b"".join([stack for _, stack in configurations])
         return self._replace(
             states=torch.from_numpy(states),
             stacks=torch.from_numpy(np.ndarray(self.stacks.shape, np.int32, stacks)),
@@ -149,16 +151,16 @@ class BranchingState(NamedTuple):
         return self._replace(slots=slots, generations=torch.zeros_like(slots)), keys
 
     def from_portable(self, notes: object, processor: Any, device: torch.device) -> BranchingState:
-        """Return the state with the automata named in the notes, in their slots of the processor's bank.
+        """Return the state with the automata named in the notes, in their slots of the processor's registry.
 
         Raises:
             StateFileError: An automaton is missing, none belongs to the processor, or a row is impossible.
         """
-        leases = leases_of(notes, processor, device)
-        slots = torch.tensor([NEUTRAL, *(lease.slot for lease in leases)])
-        generations = torch.tensor([SlotGeneration.NEUTRAL, *(lease.generation for lease in leases)])
-        if not bool(((self.slots >= 0) & (self.slots <= len(leases))).all()):
-            raise StateFileError(f"a row has an automaton that is not one of {len(leases)}")
+        handles = handles_of(notes, processor, device)
+        slots = torch.tensor([NEUTRAL, *(handle.slot for handle in handles)])
+        generations = torch.tensor([SlotGeneration.NEUTRAL, *(handle.generation for handle in handles)])
+        if not bool(((self.slots >= 0) & (self.slots <= len(handles))).all()):
+            raise StateFileError(f"a row has an automaton that is not one of {len(handles)}")
         if self.states.shape[1] < 1 or not self.slots.shape[1] or self.stacks.shape[:2] != self.states.shape:
             raise StateFileError("the rows have no configurations, no automaton, or not a stack for each configuration")
         if not bool(((self.most >= 1) & (self.most <= self.states.shape[1])).all()):
@@ -166,8 +168,8 @@ class BranchingState(NamedTuple):
         for row, (layers, states, stacks) in enumerate(
             zip(self.slots.tolist(), self.states.tolist(), self.stacks.tolist(), strict=True)
         ):
-            automaton = leases[layers[0] - 1].automaton if layers[0] else None
-            if automaton and [lease.slot for lease in leases_of_layers(processor, automaton)] != [
+            automaton = handles[layers[0] - 1].automaton if layers[0] else None
+            if automaton and [handle.slot for handle in handles_of_layers(processor, automaton)] != [
                 int(slots[at]) for at in layers if at
             ]:
                 raise StateFileError(f"row {row} does not have the layers of its automaton")
@@ -194,6 +196,6 @@ class Branching:
         return BranchingState.neutral(context)
 
 
-def leases_of_layers(processor: Any, automaton: Any) -> list[Any]:
-    """Return the leases of an automaton and of its layers."""
-    return [processor.bank.lease(layer) for layer in (automaton, *automaton.layers)]
+def handles_of_layers(processor: Any, automaton: Any) -> list[Any]:
+    """Return the handles of an automaton and of its layers."""
+    return [processor.registry.register(layer) for layer in (automaton, *automaton.layers)]

@@ -9,7 +9,7 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa, check_counts_nothing
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.limits import Limits, check_limits
-from logitkit.runtime.bank_user import BankUser
+from logitkit.runtime.registry_user import RegistryUser
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.marker import check_vocabulary
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -17,7 +17,7 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 __all__ = ["CompiledLanguage", "check_has_eos"]
 
 
-class CompiledLanguage(BankUser):
+class CompiledLanguage(RegistryUser):
     """A language over tokens. Subclasses set `automaton` when they are created."""
 
     automaton: TokenAutomaton
@@ -61,7 +61,9 @@ class CompiledLanguage(BankUser):
                 f"the texts of this {type(self).__name__} nest without limit, so nothing can follow them; put it last"
             )
         check_counts_nothing(dfa)
-        return ByteDfa(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, letters=dfa.letters)
+        return ByteDfa(
+            dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, special_tokens=dfa.special_tokens
+        )
 
     def own_ids(self) -> tuple[int, ...]:
         """Return the token ids that mean themselves in this constraint, not their text.

@@ -8,16 +8,16 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
-from logitkit.compiler.tokens.tables.place import NO_LIMIT
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.errors import BatchMismatch
 from logitkit.lazy import lazy
 from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.processor import Role
+from logitkit.runtime.automaton_registry import AutomatonHandle, AutomatonRegistry
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import Bank, Lease
-from logitkit.runtime.branching_state import BranchingState, leases_of_layers
+from logitkit.runtime.branching_state import BranchingState, handles_of_layers
 from logitkit.runtime.byte_form import ByteForm, byte_form
 from logitkit.runtime.compiled_language import CompiledLanguage
 from logitkit.runtime.constraint_state import ConstraintState
@@ -45,10 +45,10 @@ class Constraint(CompiledLanguage):
     configurations: int = 1
 
     @lazy
-    def bank(self) -> Bank:
-        """The bank that states refer to, on every device."""
+    def registry(self) -> AutomatonRegistry:
+        """The registry that states refer to, on every device."""
         shared = shared_by(self.vocabulary)
-        return shared.stack_bank if self.may_nest else shared.bank
+        return shared.stack_registry if self.may_nest else shared.registry
 
     @property
     def may_nest(self) -> bool:
@@ -83,9 +83,9 @@ class Constraint(CompiledLanguage):
         return per_row(context, NO_LIMIT if isinstance(self.closing, bool) else self.closing)
 
     @lazy
-    def _layers(self) -> list[Lease]:
-        """The leases of the layers of an automaton that is not deterministic."""
-        return leases_of_layers(self, self.automaton)
+    def _layers(self) -> list[AutomatonHandle]:
+        """The handles of the layers of an automaton that is not deterministic."""
+        return handles_of_layers(self, self.automaton)
 
     def advance(self, state: ConstraintState, tokens: Tensor) -> ConstraintState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none; an illegal token makes its row dead.
@@ -96,8 +96,8 @@ class Constraint(CompiledLanguage):
         check_tokens(type(self).__name__, len(slots), tokens)
         self._check_frames(state)
         if by_tensors(slots):
-            return state.at_positions(advance_on_device(self.bank.layout_on(slots.device), state.positions, tokens))
-        return advance_on_host(self.bank, state, tokens)
+            return state.at_positions(advance_on_device(self.registry.layout_on(slots.device), state.positions, tokens))
+        return advance_on_host(self.registry, state, tokens)
 
     def process_logits(
         self, state: ConstraintState, logits: Tensor, context: Context
@@ -109,8 +109,8 @@ class Constraint(CompiledLanguage):
         logits = own_rows(type(self).__name__, len(state.slots), logits)
         self._check_frames(state)
         if by_tensors(logits):
-            return state, mask_on_device(self.bank.layout_on(logits.device), state.positions, logits)
-        return state, mask_on_host(self.bank, state, logits)
+            return state, mask_on_device(self.registry.layout_on(logits.device), state.positions, logits)
+        return state, mask_on_host(self.registry, state, logits)
 
     def _check_frames(self, state: ConstraintState) -> None:
         """Refuse rows that have more than a state, if this constraint neither nests nor counts."""

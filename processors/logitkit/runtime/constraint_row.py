@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT, MaskKey
 from logitkit.compiler.tokens.tables.packed_stacks import Packed
-from logitkit.compiler.tokens.tables.place import NO_LIMIT, Place
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.runtime.logit_arrays import as_array, check_row
 from logitkit.runtime.row_mask import RowMask
@@ -46,20 +46,20 @@ class ConstraintRow:
     `cut_off` says whether the last logits had none of the tokens that are allowed, so that the row ended with an incomplete text.
 
     Args:
-        bank: The bank that the slot refers to.
+        registry: The registry that the slot refers to.
         slot: The slot of its automaton.
         generation: That of the slot.
         current: The state.
     """
 
-    __slots__ = ("_mask", "bank", "current", "cut_off", "generation", "slot")
+    __slots__ = ("_mask", "current", "cut_off", "generation", "registry", "slot")
 
     # Those of a row without frames.
     stack: Packed = b""
     left: int = NO_LIMIT
 
-    def __init__(self, bank: Any, slot: int, generation: int, current: int) -> None:
-        self.bank, self.slot, self.generation, self.current = bank, slot, generation, current
+    def __init__(self, registry: Any, slot: int, generation: int, current: int) -> None:
+        self.registry, self.slot, self.generation, self.current = registry, slot, generation, current
         self.cut_off = False
         self._mask: RowMask | None = None
 
@@ -70,7 +70,7 @@ class ConstraintRow:
         Raises:
             StaleAutomaton: It no longer exists.
         """
-        found: TokenAutomaton = self.bank.automaton(self.slot, self.generation)
+        found: TokenAutomaton = self.registry.automaton(self.slot, self.generation)
         return found
 
     @property
@@ -93,7 +93,7 @@ class ConstraintRow:
             StaleAutomaton: The automaton of the row no longer exists.
         """
         before = self.current
-        self.current = self.bank.automaton(self.slot, self.generation).next(before, token)
+        self.current = self.registry.automaton(self.slot, self.generation).next(before, token)
         if self.current != before:
             self._mask = None
 
@@ -115,13 +115,13 @@ class ConstraintRow:
             VocabularyError: There are fewer columns than the vocabulary has ids, or far more.
         """
         found = self._mask
-        if found is None or self.bank.generations[self.slot] != self.generation:
-            found = self._mask = self.bank.mask(self.slot, self.generation, self._place())
+        if found is None or self.registry.generations[self.slot] != self.generation:
+            found = self._mask = self.registry.mask(self.slot, self.generation, self._place())
         if columns != found.size:
             check_width(found.size, columns)
         return found
 
-    def _place(self) -> Place | int | tuple[tuple[Place | int, ...], ...]:
+    def _place(self) -> MaskKey | int | tuple[tuple[MaskKey | int, ...], ...]:
         """Return all that the mask of the row depends on."""
         return self.current
 
@@ -163,7 +163,7 @@ class StackRow(ConstraintRow):
     """A row with a stack of frames, and maybe a limited number of tokens.
 
     Args:
-        bank: The bank that the slot refers to.
+        registry: The registry that the slot refers to.
         slot: The slot of its automaton.
         generation: That of the slot.
         current: The state, with its count.
@@ -174,9 +174,9 @@ class StackRow(ConstraintRow):
     __slots__ = ("left", "stack")
 
     def __init__(
-        self, bank: Any, slot: int, generation: int, current: int, stack: Packed, left: int = NO_LIMIT
+        self, registry: Any, slot: int, generation: int, current: int, stack: Packed, left: int = NO_LIMIT
     ) -> None:
-        super().__init__(bank, slot, generation, current)
+        super().__init__(registry, slot, generation, current)
         self.stack, self.left = stack, left
 
     @property
@@ -189,7 +189,7 @@ class StackRow(ConstraintRow):
         before, stack = self.current, self.stack
         if before < FIRST_STATE or token == -1:
             return
-        self.current, self.stack = self.bank.automaton(self.slot, self.generation).step(before, stack, token)
+        self.current, self.stack = self.registry.automaton(self.slot, self.generation).step(before, stack, token)
         if self.left > 0:
             self.left -= 1
             self._mask = None
@@ -197,17 +197,17 @@ class StackRow(ConstraintRow):
             self._mask = None
 
     def _legal(self, automaton: TokenAutomaton) -> NDArray[np.bool_]:
-        return automaton.legal(automaton.place(self.current, self.stack, self.left))
+        return automaton.legal(automaton.mask_key(self.current, self.stack, self.left))
 
-    def _place(self) -> Place | int:
-        return self.automaton.place(self.current, self.stack, self.left)
+    def _place(self) -> MaskKey | int:
+        return self.automaton.mask_key(self.current, self.stack, self.left)
 
 
 class NeutralRow(StackRow):
     """A row without a constraint, in a batch with others. It stays where it is.
 
     Args:
-        bank: Any bank.
+        registry: Any registry.
         slot: That without a constraint.
         generation: That of the slot.
         configurations: The states and stacks, which mean nothing.
@@ -220,7 +220,7 @@ class NeutralRow(StackRow):
 
     def __init__(
         self,
-        bank: Any,
+        registry: Any,
         slot: int,
         generation: int,
         configurations: Configurations,
@@ -228,7 +228,7 @@ class NeutralRow(StackRow):
         narrowed: bool = False,
         left: int = NO_LIMIT,
     ) -> None:
-        super().__init__(bank, slot, generation, *(configurations or NOWHERE)[0], left)
+        super().__init__(registry, slot, generation, *(configurations or NOWHERE)[0], left)
         self._configurations, self.narrowed = configurations, narrowed
 
     @property

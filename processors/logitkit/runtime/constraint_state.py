@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import rows_of, stacks_of
-from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.errors import StateFileError
 from logitkit.protocol.state import Fill
+from logitkit.runtime.automaton_registry import NEUTRAL
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.constraint_row import ConstraintRow, NeutralRow, StackRow
 from logitkit.runtime.positions import Numbers, RowPositions
 
@@ -59,16 +59,16 @@ class ConstraintState(NamedTuple):
         (slot, generation, state), stack, left = self
         return slot, generation, state, stack, left
 
-    def host_rows(self, bank: Any) -> list[ConstraintRow]:
+    def host_rows(self, registry: Any) -> list[ConstraintRow]:
         """Return the rows as Python numbers."""
         slots, generations, states = (part.tolist() for part in self.at)
         columns = zip(slots, generations, states, rows_of(self.stack), self.left.tolist(), strict=True)
         return [
-            NeutralRow(bank, slot, generation, [(state, stack)], left=left)
+            NeutralRow(registry, slot, generation, [(state, stack)], left=left)
             if slot == NEUTRAL
-            else StackRow(bank, slot, generation, state, stack, left)
+            else StackRow(registry, slot, generation, state, stack, left)
             if stack
-            else ConstraintRow(bank, slot, generation, state)
+            else ConstraintRow(registry, slot, generation, state)
             for slot, generation, state, stack, left in columns
         ]
 
@@ -114,7 +114,7 @@ class ConstraintState(NamedTuple):
         Raises:
             StateFileError: The state or stack of a row is impossible for its automaton.
         """
-        bank = processor.bank
+        registry = processor.registry
         for row, (slot, generation, _, stack, left) in enumerate(_rows(self)):
             if left < NO_LIMIT:
                 raise StateFileError(f"row {row} has {left} tokens left")
@@ -122,7 +122,7 @@ class ConstraintState(NamedTuple):
                 if any(stack):
                     raise StateFileError(f"row {row} has open brackets, but no automaton")
                 continue
-            automaton = bank.automaton(slot, generation)
+            automaton = registry.automaton(slot, generation)
             if left != NO_LIMIT and automaton.nesting.cost is None:
                 raise StateFileError(f"row {row} has {left} tokens left, but its automaton counts none")
             frames = [f for f in stack if f]

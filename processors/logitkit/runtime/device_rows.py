@@ -3,8 +3,8 @@
 Where kernels run, each operation is one launch, for any number of tokens. Elsewhere, and while a graph is traced, tensor
 operations do the same. They define what a kernel computes, bit for bit: without a loop over rows, and without a read by the host.
 
-Rows without frames need two lookups a token (`bank_tables`). Those with frames need a few rounds, one for each frame that a token
-may pop (`stack_tables`), and those that branch do so for each configuration (`branching`).
+Rows without frames need two lookups a token (`registry_tables`). Those with frames need a few rounds, one for each frame that a
+token may pop (`stack_tables`), and those that branch do so for each configuration (`branching`).
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from logitkit.compiler.tokens.tables.place import NO_LIMIT
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.kernels import switch
 from logitkit.protocol.calls import token_columns
-from logitkit.runtime.bank_layout import BankLayout
-from logitkit.runtime.bank_tables import advance_tensors, keep_allowed, legal_tensors
 from logitkit.runtime.branching import advance_branching, legal_branching
 from logitkit.runtime.positions import RowPositions
+from logitkit.runtime.registry_layout import RegistryLayout
+from logitkit.runtime.registry_tables import advance_tensors, keep_allowed, legal_tensors
 from logitkit.runtime.stack_tables import StackRows, advance_stacks, legal_stacks
 
 __all__ = ["advance_by_operations", "advance_on_device", "mask_by_operations", "mask_on_device"]
 
 
-def advance_on_device(layout: BankLayout, at: RowPositions, tokens: Tensor) -> RowPositions:
+def advance_on_device(layout: RegistryLayout, at: RowPositions, tokens: Tensor) -> RowPositions:
     """Return the positions after tokens. An illegal token, and a stale automaton, make a row dead.
 
     Args:
-        layout: The tables of the bank on the device.
+        layout: The tables of the registry on the device.
         at: The positions of B rows.
         tokens: [B] or [B, T] integers, -1 = none.
     """
@@ -41,11 +41,11 @@ def advance_on_device(layout: BankLayout, at: RowPositions, tokens: Tensor) -> R
     return at
 
 
-def mask_on_device(layout: BankLayout, at: RowPositions, logits: Tensor) -> Tensor:
+def mask_on_device(layout: RegistryLayout, at: RowPositions, logits: Tensor) -> Tensor:
     """Return the logits with every illegal token at -inf; a kernel changes them in place.
 
     Args:
-        layout: The tables of the bank on the device.
+        layout: The tables of the registry on the device.
         at: The positions of B rows.
         logits: [B, W] floating point, W at least the size of the vocabulary; columns beyond it are masked.
 
@@ -58,13 +58,13 @@ def mask_on_device(layout: BankLayout, at: RowPositions, logits: Tensor) -> Tens
     return mask_by_operations(layout, at, logits)
 
 
-def mask_by_operations(layout: BankLayout, at: RowPositions, logits: Tensor) -> Tensor:
+def mask_by_operations(layout: RegistryLayout, at: RowPositions, logits: Tensor) -> Tensor:
     """Return the masked logits by tensor operations; see `mask_on_device`."""
     now, legal = _legal(layout, at)
     return keep_allowed(layout.tables, at.slot if at.most is None else at.slot[:, 0], now, legal, logits)
 
 
-def _legal(layout: BankLayout, at: RowPositions) -> tuple[Tensor, Tensor]:
+def _legal(layout: RegistryLayout, at: RowPositions) -> tuple[Tensor, Tensor]:
     """Return the states, [B], and which classes are legal, [B, C + 1] bool; the last column means nothing."""
     if at.most is not None:
         return legal_branching(layout.stacks, at)
@@ -73,7 +73,7 @@ def _legal(layout: BankLayout, at: RowPositions) -> tuple[Tensor, Tensor]:
     return legal_tensors(layout.tables, at.slot, at.generation, at.state)
 
 
-def advance_by_operations(layout: BankLayout, at: RowPositions, token: Tensor) -> RowPositions:
+def advance_by_operations(layout: RegistryLayout, at: RowPositions, token: Tensor) -> RowPositions:
     """Return the positions after one token per row, [B], by tensor operations; -1 changes nothing."""
     if at.most is not None:
         return advance_branching(layout.stacks, at, token)
@@ -84,7 +84,7 @@ def advance_by_operations(layout: BankLayout, at: RowPositions, token: Tensor) -
 
 
 def _by_kernel(
-    layout: BankLayout, at: RowPositions, tokens: Tensor | None, logits: Tensor | None = None
+    layout: RegistryLayout, at: RowPositions, tokens: Tensor | None, logits: Tensor | None = None
 ) -> RowPositions | None:
     """Advance rows by tokens, or mask logits in place, in one launch; None if no kernel does it, and nothing has happened."""
     if at.most is None:

@@ -4,9 +4,9 @@ A state consists of tensors. To read one of them as Python numbers, or to make o
 reads ten and makes three. So the rows of the last state are remembered with the tensors that say where they are: the step that
 follows finds them by the identity of these tensors.
 
-Only the last state of a bank is remembered. A step takes its rows out of the bank, and puts them back when they are where the new
-state says: so no other thread meets them on the way, and nothing is remembered of a step that fails. Any other state, and one
-whose tensors were written to, is read again.
+Only the last state of a registry is remembered. A step takes its rows out of the registry, and puts them back when they are where
+the new state says: so no other thread meets them on the way, and nothing is remembered of a step that fails. Any other state, and
+one whose tensors were written to, is read again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from torch import Tensor
 
-from logitkit.runtime.bank import Bank
+from logitkit.runtime.automaton_registry import AutomatonRegistry
 from logitkit.runtime.constraint_row import ConstraintRow
 from logitkit.runtime.logit_arrays import as_array, check_row
 from logitkit.runtime.positions import Numbers, RowState
@@ -51,22 +51,22 @@ class HostRows:
         self._writes, self.rows, self.numbers = _writes(self._tensors), rows, numbers
 
     @classmethod
-    def taken(cls, bank: Bank, state: RowState) -> HostRows:
-        """Take the rows of a state on the CPU out of the bank, or read them."""
+    def taken(cls, registry: AutomatonRegistry, state: RowState) -> HostRows:
+        """Take the rows of a state on the CPU out of the registry, or read them."""
         try:
-            known: HostRows = bank.last_rows.pop()
+            known: HostRows = registry.last_rows.pop()
         except IndexError:
             pass
         else:
             if known.are_of(state):
                 return known
-        rows = state.host_rows(bank)
+        rows = state.host_rows(registry)
         return cls(state, rows, state.numbers_of(rows))
 
-    def put(self, bank: Bank) -> None:
+    def put(self, registry: AutomatonRegistry) -> None:
         """Remember these rows for the next step."""
         if len(self.rows) <= MANY_ROWS:
-            bank.last_rows = [self]
+            registry.last_rows = [self]
 
     def are_of(self, state: RowState) -> bool:
         """Whether these are the rows of a state: its tensors are the same, and nothing has been written to them."""
@@ -86,20 +86,20 @@ def _writes(tensors: tuple[Tensor, ...]) -> int:
         return -1
 
 
-def advance_on_host(bank: Bank, state: S, tokens: Tensor) -> S:
+def advance_on_host(registry: AutomatonRegistry, state: S, tokens: Tensor) -> S:
     """Return the state after tokens, row by row; it is the given one if no row has changed.
 
     For a few rows, this is faster than any tensor operation.
 
     Args:
-        bank: The bank that the slots refer to.
+        registry: The registry that the slots refer to.
         state: The state of B rows, on the CPU.
         tokens: [B] or [B, T] int64, -1 = none.
 
     Raises:
         StaleAutomaton: A slot's automaton no longer exists.
     """
-    known = HostRows.taken(bank, state)
+    known = HostRows.taken(registry, state)
     rows = known.rows
     if tokens.dim() == 2:
         for row, run in zip(rows, tokens.tolist(), strict=True):
@@ -110,18 +110,18 @@ def advance_on_host(bank: Bank, state: S, tokens: Tensor) -> S:
             row.advance(token)
     numbers = state.numbers_of(rows)
     if numbers == known.numbers:
-        known.put(bank)
+        known.put(registry)
         return state
     after = state.with_numbers(numbers, known.numbers)
-    HostRows(after, rows, numbers).put(bank)
+    HostRows(after, rows, numbers).put(registry)
     return after
 
 
-def mask_on_host(bank: Bank, state: RowState, logits: Tensor, *, of_model: bool = False) -> Tensor:
+def mask_on_host(registry: AutomatonRegistry, state: RowState, logits: Tensor, *, of_model: bool = False) -> Tensor:
     """Mask row by row in place, each in the cheapest way for its state, with cached masks for visited states.
 
     Args:
-        bank: The bank that the slots refer to.
+        registry: The registry that the slots refer to.
         state: The state of B rows, on the CPU.
         logits: [B, W] floating point, W at least the size of the vocabulary; columns beyond it are masked.
         of_model: Whether broken logits are an error; otherwise, NaN counts as -inf.
@@ -131,7 +131,7 @@ def mask_on_host(bank: Bank, state: RowState, logits: Tensor, *, of_model: bool 
         StaleAutomaton: A slot's automaton no longer exists.
         VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
     """
-    known = HostRows.taken(bank, state)
+    known = HostRows.taken(registry, state)
     array, never, zero = as_array(logits)
     columns = array.shape[1]
     for number, row in enumerate(known.rows):
@@ -143,5 +143,5 @@ def mask_on_host(bank: Bank, state: RowState, logits: Tensor, *, of_model: bool 
     if len(known.rows) > FEW_ROWS:
         for row in known.rows:
             row.forget_mask()
-    known.put(bank)
+    known.put(registry)
     return logits

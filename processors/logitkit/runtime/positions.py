@@ -38,7 +38,7 @@ class RowState(Protocol):
         """All its tensors."""
         ...
 
-    def host_rows(self, bank: Any) -> list[ConstraintRow]:
+    def host_rows(self, registry: Any) -> list[ConstraintRow]:
         """Return its rows as Python numbers. Its tensors are on the CPU."""
         ...
 

@@ -40,4 +40,4 @@ def row_of(processor: Processor[Any], state: Any) -> ConstraintRow | None:
         return None
     if len(state.slots) != 1 or state.slots.device.type != "cpu":
         return None
-    return state.host_rows(processor.bank)[0]
+    return state.host_rows(processor.registry)[0]

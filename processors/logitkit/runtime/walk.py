@@ -1,4 +1,4 @@
-"""The place of one text in an automaton: a row that is copied before it goes on, for searches and explanations."""
+"""The position of one text in an automaton: a row that is copied before it goes on, for searches and explanations."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.tables.counted_state import StateAndCount
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, packed
-from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.runtime.branching_row import BranchingRow
 from logitkit.runtime.constraint_row import ConstraintRow, StackRow
 
 __all__ = ["Walk", "random_walk"]
 
-# How many random texts are written to see how many places they are in, and how many tokens of each.
+# How many random texts are written to see how many configurations they are in, and how many tokens of each.
 WALKS, WALK_LENGTH = 8, 50
 
 # How many configurations of one text are followed at once; the others are dropped, those with the most frames first.
@@ -39,11 +39,11 @@ class Walk:
 
     @classmethod
     def start(cls, automaton: TokenAutomaton, left: int = NO_LIMIT) -> Walk:
-        """Return the place of the empty text, with `left` tokens left to it, or -1 if they are not counted."""
-        bank, nothing = _Alone(automaton), packed((), FRAME_BYTES * automaton.nesting.max_depth)
+        """Return the position of the empty text, with `left` tokens left to it, or -1 if they are not counted."""
+        registry, nothing = _Alone(automaton), packed((), FRAME_BYTES * automaton.nesting.max_depth)
         if automaton.layers:
-            return cls(BranchingRow(bank, 1, 0, [(automaton.start, nothing)], MOST))
-        return cls(StackRow(bank, 1, 0, automaton.start, nothing, left))
+            return cls(BranchingRow(registry, 1, 0, [(automaton.start, nothing)], MOST))
+        return cls(StackRow(registry, 1, 0, automaton.start, nothing, left))
 
     @property
     def automaton(self) -> TokenAutomaton:
@@ -51,7 +51,7 @@ class Walk:
         return self.row.automaton
 
     def after(self, *tokens: int) -> Walk:
-        """Return the place after some more tokens."""
+        """Return the position after some more tokens."""
         row = self.row.copy()
         for token in tokens:
             row.advance(token)
@@ -87,7 +87,7 @@ class Walk:
         return bool(self.legal()[self.automaton.class_of[[*self.automaton.eos_ids]]].any())
 
     def successors(self, token_of: NDArray[np.int64]) -> list[tuple[Walk, int]]:
-        """Return the places after one more token, each with a token that leads there.
+        """Return the positions after one more token, each with a token that leads there.
 
         Args:
             token_of: [C] a token of each class, -1 where none may be used.
@@ -105,7 +105,7 @@ class Walk:
 
 
 class _Alone:
-    """Stands for a bank with one automaton."""
+    """Stands for a registry with one automaton."""
 
     __slots__ = ("_automaton",)
 
@@ -118,7 +118,7 @@ class _Alone:
 
 
 def random_walk(automaton: TokenAutomaton) -> list[int]:
-    """Return how many places some random texts are in after each token; always the same texts."""
+    """Return how many configurations some random texts are in after each token; always the same texts."""
     chance, found = Random(0), list[int]()  # noqa: S311
     tokens = np.full(automaton.classes, -1, np.int64)
     ids = np.flatnonzero(~np.isin(np.arange(len(automaton.class_of)), automaton.eos_ids))

@@ -1,14 +1,14 @@
 """Automata over bytes and special tokens.
 
-byte_dfa, nested_dfa, pushdown_dfa, letters    without a stack, for brackets, for grammars; special tokens as letters
+byte_dfa, nested_dfa, pushdown_dfa, special_tokens  without a stack, for brackets, for grammars; special tokens
 nested_step, pushdown_step                     what bytes do in automata for brackets and for grammars, as numbers
 pushdown_views                                 which ways lead out of the states of a grammar's automaton
 in_utf8, utf8_subroutines, utf8               from characters to bytes, written in place or called
 word_list, occurrences, folded_occurrences     lists of texts, and where texts occur in a longer text
 named_occurrences, ways_read                   the same for texts with special tokens in them; how much of a marker has been read
 concatenation, nested_concatenation, byte_intersection    one after the other, and both at once
-leaf, literal_overrides                        automata that are copied into others many times, and where their ends lead; texts
+string_fragment, literal_overrides             automata that are copied into others many times, and where their ends lead; texts
                                                that begin like them
-behaviours, nesting_needs                      what strings of bytes do to states; which calls can end
+transition_columns, nesting_needs              what strings of bytes do to states; which calls can end
 renumbering, sorting                           tables with other numbers of states; sorting of numbers
 """

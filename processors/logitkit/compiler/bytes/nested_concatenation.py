@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.concatenation import joint_byte_classes
-from logitkit.compiler.bytes.letters import free_states, letter_of, tokens_of
+from logitkit.compiler.bytes.concatenation import common_byte_classes
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
+from logitkit.compiler.bytes.special_tokens import free_states, special_token_targets, special_tokens_of
 from logitkit.limits import Limits
 
-__all__ = ["behind", "only_the_empty_text"]
+__all__ = ["concatenate_nested", "only_the_empty_text"]
 
 
 def only_the_empty_text() -> ByteDfa:
@@ -21,7 +21,7 @@ def only_the_empty_text() -> ByteDfa:
     return ByteDfa(np.zeros((FIRST_STATE + 1, 1), np.int32), np.zeros(256, np.int64), live, FIRST_STATE)
 
 
-def behind(first: ByteDfa, second: NestedDfa, limits: Limits) -> NestedDfa:
+def concatenate_nested(first: ByteDfa, second: NestedDfa, limits: Limits) -> NestedDfa:
     """Return the automaton of a text of `first` and a text of `second`.
 
     Args:
@@ -35,7 +35,7 @@ def behind(first: ByteDfa, second: NestedDfa, limits: Limits) -> NestedDfa:
     shift = len(first.step) - FIRST_STATE
     states = second.states + shift
     limits.check_states(states)
-    byte_class, (own, others) = joint_byte_classes([first.byte_class, second.byte_class], b"")
+    byte_class, (own, others) = common_byte_classes([first.byte_class, second.byte_class], b"")
     limits.check_work(states * len(own) // 4)
     below = second.step[FIRST_STATE:, others]
     # Where the first part is complete, the second one begins.
@@ -50,12 +50,12 @@ def behind(first: ByteDfa, second: NestedDfa, limits: Limits) -> NestedDfa:
         first.start,
         second.entry + shift,
         second.frame,
-        np.where(second.behind == DEAD, DEAD, second.behind + shift),
+        np.where(second.return_state == DEAD, DEAD, second.return_state + shift),
         need,
         _joined(free_states(first), free_states(second)),
         {
-            token: _targets(leads[letter_of(first, token)], letter_of(second, token), shift)
-            for token in tokens_of(first, second)
+            token: _targets(leads[special_token_targets(first, token)], special_token_targets(second, token), shift)
+            for token in special_tokens_of(first, second)
         },
     )
 

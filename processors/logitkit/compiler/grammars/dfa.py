@@ -32,7 +32,7 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
     Args:
         rules: The grammar.
         limits: Bounds on the automata and on the work of building them.
-        splits: Whether a symbol may have several outcomes where the grammar does not become deterministic.
+        splits: Whether a symbol may have several actions where the grammar does not become deterministic.
 
     Raises:
         GrammarError: No text belongs to the grammar, or its trees are not those of `Rules`.
@@ -42,12 +42,12 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
     with one_budget(limits.work):
         automata = rule_automata(rules, limits)
         heads = inlined(automata, limits)
-        machine = stack_machine(automata, heads, len(rules.letters), limits)
+        machine = stack_machine(automata, heads, len(rules.special_tokens), limits)
         nodes = _nodes(machine, limits, splits)
         if automata.looks:
             rows, views = without_contradictions(nodes, limits)
         else:
-            rows, views = nodes.rows, Views(nodes.rows, nodes.pushed, nodes.target, nodes.behind, limits)
+            rows, views = nodes.rows, Views(nodes.rows, nodes.pushed, nodes.target, nodes.return_state, limits)
         live = [exits != 0 for exits in views.exits]
         if automata.looks:
             views.only_useful()
@@ -70,16 +70,18 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
                         further.append((state, symbol, does))
         need = np.array(views.need[:states], np.int64)
         need[:FIRST_STATE] = 0
-        behind = sorted((n, frame, after if live[after] else DEAD) for (n, frame), after in nodes.behind.items())
+        return_state = sorted(
+            (n, frame, after if live[after] else DEAD) for (n, frame), after in nodes.return_state.items()
+        )
         return PushdownDfa(
             step,
             machine.byte_class,
-            rules.letters,
+            rules.special_tokens,
             nodes.start,
             tuple(nodes.pushed),
             np.array(nodes.target, np.int64),
             len(nodes.frames),
-            np.array(behind, np.int64).reshape(-1, 3),
+            np.array(return_state, np.int64).reshape(-1, 3),
             need,
             np.array(sorted({*further}, key=lambda f: (*f[:2], PushdownStep.order(f[2]))), np.int64).reshape(-1, 3),
             np.array(views.frame_need, np.int64),

@@ -15,7 +15,7 @@ Invariants: a node and a frame say which node comes after a pop; only symbols th
 frames may lie on which is followed exactly, so that no node is made for a pair that never meets.
 
 This need not end: in palindromes, no number of frames is shared, and the sets grow. Then the grammar is refused, or nodes are
-*split*: configurations with different stacks go on by themselves, so that a symbol has several outcomes. All frames are shared
+*split*: configurations with different stacks go on by themselves, so that a symbol has several actions. All frames are shared
 then, and a node is a set of states: there are finitely many.
 
 By hand, for `s ::= "a" s "a" | ""`: an `a` at the start of `s` pushes the frame F and leads to the start of `s`; or, as the inner
@@ -62,14 +62,14 @@ class LrStates:
     Args:
         machine: The automaton that is made deterministic.
         limits: Bounds on the nodes and the work.
-        split: Whether nodes are split, so that a symbol may have several outcomes.
+        split: Whether nodes are split, so that a symbol may have several actions.
 
     Attributes:
         rows: For each node, masks of symbols and what they do: a `PushdownStep`, in which nodes are the states.
         pushed: For each move, the frames that it pushes, the outermost first.
         target: The node that each move leads to.
         frames: The frames.
-        behind: The node after each node and popped frame.
+        return_state: The node after each node and popped frame.
         followed: The contexts of the outermost and the innermost frame of each move.
         context_frame: The frame of each context.
         below: For each context, those that may lie below it, as a mask.
@@ -88,7 +88,7 @@ class LrStates:
         self.move_number: dict[tuple[tuple[int, ...], int], int] = {}
         self.pushed: list[tuple[int, ...]] = []
         self.target: list[int] = []
-        self.behind: dict[tuple[int, int], int] = {}
+        self.return_state: dict[tuple[int, int], int] = {}
         self.results: dict[frozenset[Configuration], tuple[int, ...]] = {}
         # The plan of each node, and the symbols of it that were asked for so far.
         self.plans: list[Plan | None] = [None, None]
@@ -206,12 +206,12 @@ class LrStates:
         spend((POP_STEPS + self.mask_steps) * contexts.bit_count())
         for context in bits(contexts & ~(1 << BOTTOM)):
             key = node, self.context_frame[context]
-            behind = self.behind.get(key)
-            if behind is None:
-                behind = self.behind[key] = self.node(self.after_pop(node, self.frames[key[1]]))
-            self.ask(behind, symbols)
-            self.popped_to[context][behind] = None
-            self.add_tops(behind, self.below[context])
+            return_state = self.return_state.get(key)
+            if return_state is None:
+                return_state = self.return_state[key] = self.node(self.after_pop(node, self.frames[key[1]]))
+            self.ask(return_state, symbols)
+            self.popped_to[context][return_state] = None
+            self.add_tops(return_state, self.below[context])
 
     def after_pop(self, node: int, frame: Frame) -> frozenset[Configuration]:
         """Give the configurations of a node a frame back."""

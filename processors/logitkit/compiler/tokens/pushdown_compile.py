@@ -7,22 +7,22 @@ from dataclasses import replace
 import numpy as np
 
 from logitkit.budget import one_budget, took
-from logitkit.compiler.bytes.behaviours import Behaviours
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
-from logitkit.compiler.bytes.letters import with_letters, without_ends
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_dead_ends
-from logitkit.compiler.tokens.closing.flat_closing import counting_tokens
-from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE, closing_costs
+from logitkit.compiler.bytes.special_tokens import with_special_tokens, without_ends
+from logitkit.compiler.bytes.transition_columns import TransitionColumns
 from logitkit.compiler.tokens.compile import token_automaton
-from logitkit.compiler.tokens.effects.outcome_table import OutcomeTable
-from logitkit.compiler.tokens.effects.outcomes import Outcomes
-from logitkit.compiler.tokens.effects.suffix_behaviours import SuffixBehaviours
+from logitkit.compiler.tokens.completion.dead_ends import NothingSpelled, may_have_dead_ends
+from logitkit.compiler.tokens.completion.flat_min_tokens import counting_tokens
+from logitkit.compiler.tokens.completion.min_tokens_to_finish import UNREACHABLE, min_tokens_to_finish
+from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
+from logitkit.compiler.tokens.effects.action_table import ActionTable
+from logitkit.compiler.tokens.effects.suffix_columns import SuffixColumns
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.compiler.tokens.effects.whole_tokens import with_wholes
 from logitkit.compiler.tokens.linking.linked_classes import linked_classes
 from logitkit.compiler.tokens.tables.layers import in_layers
-from logitkit.compiler.tokens.tables.nesting import FLAT, Nesting
+from logitkit.compiler.tokens.tables.stack_actions import FLAT, StackActions
 from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton, complete_with
 from logitkit.errors import ConfigurationError
@@ -39,7 +39,7 @@ def pushdown_automaton(
     name: str,
     *,
     max_depth: int = 32,
-    closing: bool = False,
+    complete_within: bool = False,
 ) -> TokenAutomaton:
     """Compile a byte automaton that nests for a vocabulary.
 
@@ -49,11 +49,11 @@ def pushdown_automaton(
         limits: Bounds on the work.
         name: The name of the language in an error.
         max_depth: Most calls that are open at once; a deeper bracket is illegal.
-        closing: Whether to work out how many tokens are needed to the end.
+        complete_within: Whether to work out how many tokens are needed to the end.
 
     Raises:
         ConfigurationError: The language is empty, all its texts nest deeper than `max_depth`, the tokens spell none of them, or
-            with `closing`, the number of tokens to the end has no limit.
+            with `complete_within`, the number of tokens to the end has no limit.
         PatternTooLarge: A limit is exceeded.
     """
     if not dfa.accepting.any():
@@ -62,48 +62,48 @@ def pushdown_automaton(
         raise ConfigurationError(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
-    if dfa.copies is None and not dfa.frames:
-        return _finite(dfa, vocabulary, limits, name, closing)
+    if dfa.instances is None and not dfa.frames:
+        return _finite(dfa, vocabulary, limits, name, complete_within)
     fallback = None
     # Where tokens are counted, too few may be left to spell a marker.
     dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
-    if dfa.copies is not None:
+    if dfa.instances is not None:
         uncounted = frozenset(np.flatnonzero(dfa.uncounted).tolist())
-        outcomes = Outcomes(Targets(dfa.states + dfa.frames, dfa.frames), limits, uncounted)
+        actions = ActionNumbering(Targets(dfa.states + dfa.frames, dfa.frames), limits, uncounted)
         # Costs are worked out from what each state lists.
-        falls_back = not closing and not dead_ends
+        falls_back = not complete_within and not dead_ends
         with one_budget(limits.work):
-            classes = linked_classes(dfa, dfa.copies, vocabulary, outcomes, limits, falls_back)
-        if falls_back and dfa.copies.like.any():
+            classes = linked_classes(dfa, dfa.instances, vocabulary, actions, limits, falls_back)
+        if falls_back and dfa.instances.base_state.any():
             fallback = np.arange(dfa.states + dfa.frames)
-            beside = np.flatnonzero(dfa.copies.like)
-            fallback[beside] = dfa.copies.like[beside]
+            override_states = np.flatnonzero(dfa.instances.base_state)
+            fallback[override_states] = dfa.instances.base_state[override_states]
     else:
         work = dfa.step.size // 4
         limits.check_work(2 * work)
-        store = SuffixBehaviours(dfa, limits, work)
+        store = SuffixColumns(dfa, limits, work)
         classes = classes_by_level(store, dfa.byte_class, vocabulary.reversed_trie)
-        outcomes = store.outcomes
+        actions = store.actions
         took(store.work + len(classes.class_of) // IDS_A_STEP)
-    class_of, behaviours = classes.class_of, classes.behaviours
+    class_of, transitions = classes.class_of, classes.transitions
     if dfa.free is not None:
         # One more class: all ids without text.
-        class_of = np.where(vocabulary.without_text, np.int32(len(behaviours)), class_of)
+        class_of = np.where(vocabulary.without_text, np.int32(len(transitions)), class_of)
         free = np.flatnonzero(dfa.free)
-        behaviours = Behaviours.joined(
-            [behaviours, Behaviours(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
+        transitions = TransitionColumns.joined(
+            [transitions, TransitionColumns(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
         )
-    letters, ends = without_ends(dfa.letters, dfa.accepting, dfa.free, vocabulary.eos_ids)
-    behaviours, letters = with_wholes(class_of, behaviours, letters, vocabulary, limits)
-    class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id)
-    behaviours = in_layers(behaviours, dfa.token_limits, dfa.states, limits)
-    table = OutcomeTable.of(dfa, outcomes, behaviours)
+    special_tokens, ends = without_ends(dfa.special_tokens, dfa.accepting, dfa.free, vocabulary.eos_ids)
+    transitions, special_tokens = with_wholes(class_of, transitions, special_tokens, vocabulary, limits)
+    class_of, transitions = with_special_tokens(class_of, transitions, special_tokens, vocabulary.trie.node_of_id)
+    transitions = in_layers(transitions, dfa.token_limits, dfa.states, limits)
+    table = ActionTable.of(dfa, actions, transitions)
     cost = None
-    if closing or dead_ends:
+    if complete_within or dead_ends:
         complete = replace(dfa, accepting=complete_with(dfa.accepting, ends, vocabulary.eos_ids))
-        moves = table.behaviours.source, table.behaviours.target
-        cost = closing_costs(complete, *moves, table, limits, whatever_count=closing)
-        if closing and not dead_ends and (cost[dfa.states :] == UNREACHABLE).any():
+        moves = table.transitions.source, table.transitions.target
+        cost = min_tokens_to_finish(complete, *moves, table, limits, whatever_count=complete_within)
+        if complete_within and not dead_ends and (cost[dfa.states :] == UNREACHABLE).any():
             # Then the text after every bracket has a way to the end, but its length is not known when the bracket opens.
             raise ConfigurationError(
                 f"the number of tokens that {name} needs to end has no limit where only the end of a nested value decides "
@@ -112,19 +112,19 @@ def pushdown_automaton(
         if cost[dfa.start] == UNREACHABLE:
             raise NothingSpelled(f"the tokens of the vocabulary spell no text that {name} matches")
         table = table.without(cost == UNREACHABLE)
-    strings = 0 if dfa.copies is None else int(np.count_nonzero(dfa.copies.strings))
+    strings = 0 if dfa.instances is None else int(np.count_nonzero(dfa.instances.strings))
     depth = max_depth if strings + dfa.blocks < dfa.frames else 0
     depth += dfa.open_blocks + (strings + dfa.blocks > 0)
-    nesting = Nesting(
+    nesting = StackActions(
         dfa.frames,
         # Where characters or tokens are counted, a stack is expected, of one frame at least.
-        max(depth, int(table.counting is not None or closing)),
+        max(depth, int(table.counting is not None or complete_within)),
         table.state,
         table.pushed,
         table.rest,
         table.height,
         table.pops,
-        cost if closing else None,
+        cost if complete_within else None,
         strings,
         table.counting,
         dfa.blocks,
@@ -133,7 +133,7 @@ def pushdown_automaton(
     nowhere = np.zeros(dfa.frames, bool)
     return TokenAutomaton.of(
         class_of,
-        table.behaviours,
+        table.transitions,
         np.concatenate([dfa.accepting, nowhere]),
         dfa.start,
         vocabulary.eos_ids,
@@ -144,7 +144,9 @@ def pushdown_automaton(
     )
 
 
-def _finite(dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, closing: bool) -> TokenAutomaton:
-    plain = ByteDfa(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, letters=dfa.letters)
+def _finite(dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, complete_within: bool) -> TokenAutomaton:
+    plain = ByteDfa(
+        dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, special_tokens=dfa.special_tokens
+    )
     made = token_automaton(plain, vocabulary, limits, name)
-    return counting_tokens(made, limits) if closing else made
+    return counting_tokens(made, limits) if complete_within else made

@@ -12,17 +12,17 @@ from logitkit.vocabulary.ranges import cut_by_sum
 from logitkit.vocabulary.trie import Trie
 
 __all__ = [
+    "BASE_STATE",
     "COUNT",
     "HEIGHT",
-    "LIKE",
     "PREFIXES_AT_ONCE",
     "SOURCE",
     "STACK",
     "STATE",
     "Found",
-    "Front",
+    "Frontier",
     "Popped",
-    "Starts",
+    "WalkStarts",
 ]
 
 Ints = NDArray[np.int64]
@@ -31,14 +31,14 @@ Ints = NDArray[np.int64]
 PREFIXES_AT_ONCE = 2**16
 
 # The rows of the columns.
-SOURCE, STATE, STACK, HEIGHT, LIKE, COUNT = range(6)
+SOURCE, STATE, STACK, HEIGHT, BASE_STATE, COUNT = range(6)
 
 
-class Front(NamedTuple):
+class Frontier(NamedTuple):
     """The prefixes on one level.
 
     Args:
-        columns: [6, N] int64: the walk of each, its state, its stack, the most brackets on that, the state that it is like, and
+        columns: [6, N] int64: the walk of each, its state, its stack, the most brackets on that, its base state, and
             the characters that it has counted. One array, since taking some of N prefixes costs more than what N is.
         node: [N] their nodes.
     """
@@ -46,77 +46,79 @@ class Front(NamedTuple):
     columns: NDArray[np.integer]
     node: NDArray[np.integer]
 
-    def take(self, which: Ints) -> Front:
+    def take(self, which: Ints) -> Frontier:
         """Return some of them."""
-        return Front(self.columns.take(which, axis=1), self.node[which])
+        return Frontier(self.columns.take(which, axis=1), self.node[which])
 
-    def narrowed(self) -> Front:
+    def narrowed(self) -> Frontier:
         """Return them in about half of the memory, to keep."""
-        return Front(self.columns.astype(np.int32), self.node)
+        return Frontier(self.columns.astype(np.int32), self.node)
 
     @classmethod
-    def of_rows(cls, rows: list[tuple[int, ...]]) -> Front:
+    def of_rows(cls, rows: list[tuple[int, ...]]) -> Frontier:
         """Return prefixes that are given by their columns and node each."""
         columns = np.array(rows, np.int64).reshape(-1, 7).T
         return cls(columns[:6], columns[6])
 
     @classmethod
-    def joined(cls, fronts: list[Front]) -> Front:
-        """Return the prefixes of several fronts."""
-        if len(fronts) == 1:
-            return fronts[0]
-        return cls(np.concatenate([f.columns for f in fronts], axis=1), np.concatenate([f.node for f in fronts]))
+    def joined(cls, frontiers: list[Frontier]) -> Frontier:
+        """Return the prefixes of several frontiers."""
+        if len(frontiers) == 1:
+            return frontiers[0]
+        return cls(np.concatenate([f.columns for f in frontiers], axis=1), np.concatenate([f.node for f in frontiers]))
 
-    def blocks(self, trie: Trie) -> list[Front]:
+    def blocks(self, trie: Trie) -> list[Frontier]:
         """Return them in parts that have about `PREFIXES_AT_ONCE` children each."""
         if 256 * len(self.node) <= PREFIXES_AT_ONCE:
             return [self]
         count = trie.children[self.node + 1] - trie.children[self.node]
-        return [Front(self.columns[:, a:b], self.node[a:b]) for a, b in cut_by_sum(count, PREFIXES_AT_ONCE)]
+        return [Frontier(self.columns[:, a:b], self.node[a:b]) for a, b in cut_by_sum(count, PREFIXES_AT_ONCE)]
 
 
-class Starts(NamedTuple):
+class WalkStarts(NamedTuple):
     """Where walks begin.
 
     Args:
         source: The number by which each walk is named.
         node: The node of the trie.
         state: The state that the text up to that node has led to.
-        like: The state of a leaf in which other walks do the same, but for some texts; 0 if there is none.
+        base_state: The state of a fragment in which other walks do the same, but for some texts; 0 if there is none.
         unquoted: Whether no text is followed that begins with a quote.
     """
 
     source: Ints
     node: Ints
     state: Ints
-    like: Ints
+    base_state: Ints
     unquoted: NDArray[np.bool_]
 
     @classmethod
-    def at_root(cls, states: Ints, like: Ints | None = None, unquoted: NDArray[np.bool_] | None = None) -> Starts:
+    def at_root(
+        cls, states: Ints, base_state: Ints | None = None, unquoted: NDArray[np.bool_] | None = None
+    ) -> WalkStarts:
         """Begin in some states with whole texts."""
         nothing = np.zeros(len(states), np.int64)
         return cls(
             states,
             nothing,
             states,
-            nothing if like is None else like,
+            nothing if base_state is None else base_state,
             np.zeros(len(states), bool) if unquoted is None else unquoted,
         )
 
 
 class Found(NamedTuple):
-    """The outcomes of texts.
+    """The actions of texts.
 
     Args:
         source: The walk.
         token: The id of the text in the trie.
-        outcome: The number of its outcome; `DEAD` only where the state that a walk is like might do something else.
+        action: The number of its action; `DEAD` only where its base state might do something else.
     """
 
     source: Ints
     token: Ints
-    outcome: Ints
+    action: Ints
 
 
 class Popped(NamedTuple):

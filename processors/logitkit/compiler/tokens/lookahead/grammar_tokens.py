@@ -1,12 +1,12 @@
 """Compile a pushdown automaton over bytes that looks ahead into an automaton over the tokens of a vocabulary.
 
-What a token does is an outcome, as for every automaton that nests (`outcomes`); a token may pop frames and then be looked at
-again. The end of the text is a symbol too: EOS may pop frames before it finishes, so it has a class of its own with outcomes.
+What a token does is an action, as for every automaton that nests (`actions`); a token may pop frames and then be looked at
+again. The end of the text is a symbol too: EOS may pop frames before it finishes, so it has a class of its own with actions.
 
 A row never gets stuck. Each symbol that some state reads must be a token by itself, so every text can be spelled symbol by
-symbol. An outcome is legal only if there is room for all frames that must be opened later.
+symbol. An action is legal only if there is room for all frames that must be opened later.
 
-Where a symbol has several outcomes, so have tokens. Each layer of the result has one of them for each state and token.
+Where a symbol has several actions, so have tokens. Each layer of the result has one of them for each state and token.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import took
-from logitkit.compiler.bytes.behaviours import Behaviours, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, ByteDfa
-from logitkit.compiler.bytes.letters import OTHERS, WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import PushdownStep
-from logitkit.compiler.tokens.closing.grammar_closing import grammar_closing_costs
-from logitkit.compiler.tokens.effects.outcome_table import OutcomeTable
+from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
+from logitkit.compiler.bytes.transition_columns import TransitionColumns, starts
+from logitkit.compiler.tokens.completion.grammar_min_tokens import grammar_min_tokens
+from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.compiler.tokens.effects.whole_tokens import ENTRIES_A_STEP, whole_tokens
 from logitkit.compiler.tokens.lookahead.lookahead_suffixes import LookaheadSuffixes
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
-from logitkit.compiler.tokens.tables.nesting import Nesting
+from logitkit.compiler.tokens.tables.stack_actions import StackActions
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
@@ -37,7 +37,7 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["finite_dfa", "grammar_automaton"]
 
-# How many outcomes a token may have in one state.
+# How many actions a token may have in one state.
 MOST_LAYERS = 32
 
 
@@ -48,7 +48,7 @@ def grammar_automaton(
     name: str,
     *,
     max_depth: int = 64,
-    closing: bool = False,
+    complete_within: bool = False,
     splits: bool = False,
 ) -> TokenAutomaton:
     """Compile a pushdown automaton for a vocabulary.
@@ -59,12 +59,12 @@ def grammar_automaton(
         limits: Bounds on the work.
         name: The name of the language in an error.
         max_depth: Most frames on a stack; a token that needs more is illegal.
-        closing: Whether to work out how many tokens are needed to the end; see `grammar_closing`.
-        splits: Whether a token may have several outcomes.
+        complete_within: Whether to work out how many tokens are needed to the end; see `grammar_min_tokens`.
+        splits: Whether a token may have several actions.
 
     Raises:
         ConfigurationError: The language is empty, no text nests at most `max_depth` deep, the vocabulary cannot spell a symbol,
-            `closing` is not possible, or a token has several outcomes without `splits`.
+            `complete_within` is not possible, or a token has several actions without `splits`.
         PatternTooLarge: A limit is exceeded.
     """
     if dfa.start == DEAD or dfa.need[dfa.start] >= NEVER:
@@ -74,30 +74,34 @@ def grammar_automaton(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
     if not (dfa.pushed or len(dfa.further) or _reads_beside_wholes(dfa)):
-        return pushdown_automaton(NestedDfa.of(finite_dfa(dfa)), vocabulary, limits, name, closing=closing)
-    for letter in dfa.letters:
-        if letter in vocabulary.eos_ids:
+        return pushdown_automaton(
+            NestedDfa.of(finite_dfa(dfa)), vocabulary, limits, name, complete_within=complete_within
+        )
+    for special_token in dfa.special_tokens:
+        if special_token in vocabulary.eos_ids:
             raise ConfigurationError(
-                f"{name} names the token {letter}, which ends the sequence; leave it out: EOS may follow any complete text"
+                f"{name} names the token {special_token}, which ends the sequence; leave it out: EOS may follow any complete text"
             )
     _check_spelled(dfa, vocabulary, name)
     store = LookaheadSuffixes(dfa, limits)
     classes = classes_by_level(store, dfa.byte_class, vocabulary.reversed_trie)
-    # Letters, and the end of the text, have a class each after those of other tokens.
-    numbers = store.of_bytes()[-1 - len(dfa.letters) :]
+    # Special tokens, and the end of the text, have a class each after those of other tokens.
+    numbers = store.of_bytes()[-1 - len(dfa.special_tokens) :]
     took(store.work + len(classes.class_of) // IDS_A_STEP)
     class_of = classes.class_of.astype(np.int32)
-    first = len(classes.behaviours)
-    # The letter that stands for many comes first, so that the others take their tokens from it.
-    letters = dict(sorted(zip(dfa.letters, range(first, first + len(dfa.letters)), strict=True)))
-    whole = letters.pop(WHOLE, None)
-    for letter, number in letters.items():
-        class_of[vocabulary.without_text if letter == OTHERS else letter] = number
-    behaviours = Behaviours.joined([classes.behaviours, store.table.take(numbers)])
+    first = len(classes.transitions)
+    # The special token that stands for many comes first, so that the others take their tokens from it.
+    special_tokens = dict(sorted(zip(dfa.special_tokens, range(first, first + len(dfa.special_tokens)), strict=True)))
+    whole = special_tokens.pop(WHOLE, None)
+    for special_token, number in special_tokens.items():
+        class_of[vocabulary.without_text if special_token == OTHERS else special_token] = number
+    transitions = TransitionColumns.joined([classes.transitions, store.table.take(numbers)])
     if whole is not None:
-        behaviours = _with_wholes(behaviours, whole, np.unique(class_of[whole_tokens(letters, vocabulary)]), limits)
-    layers = _layers(behaviours)
-    if len(layers) > 1 and closing:
+        transitions = _with_wholes(
+            transitions, whole, np.unique(class_of[whole_tokens(special_tokens, vocabulary)]), limits
+        )
+    layers = _layers(transitions)
+    if len(layers) > 1 and complete_within:
         raise ConfigurationError(
             f"closing needs a deterministic grammar, and {name} is not deterministic; leave out 'closing'"
         )
@@ -106,15 +110,15 @@ def grammar_automaton(
             f"{name} is not deterministic: a token may stand for itself, whatever its text is, where other text begins too; put "
             "a special token between them"
         )
-    # Numbering outcomes needs these of an automaton: its states, its ends, and how many frames each state needs.
+    # Numbering actions needs these of an automaton: its states, its ends, and how many frames each state needs.
     finished, none = dfa.step[:, dfa.end] == FINISHED, np.zeros(0, np.int64)
     outline = NestedDfa(
         np.zeros((dfa.states, 0), np.int32), dfa.byte_class, finished, dfa.start, none, none, store.after_end, dfa.need
     )
     made: list[TokenAutomaton] = []
     for layer in layers:
-        table = OutcomeTable.of(outline, store.outcomes, layer, max_depth, dfa.frame_need)
-        nesting = Nesting(
+        table = ActionTable.of(outline, store.actions, layer, max_depth, dfa.frame_need)
+        nesting = StackActions(
             dfa.frames,
             max_depth,
             table.state,
@@ -122,23 +126,23 @@ def grammar_automaton(
             table.rest,
             table.height,
             min(table.pops, max_depth),
-            grammar_closing_costs(dfa, table, limits, name) if closing else None,
+            grammar_min_tokens(dfa, table, limits, name) if complete_within else None,
         )
         accepting = np.append(finished, np.zeros(dfa.frames, bool))
         if len(layers) > 1:
-            ends = layer.take(np.array([first + len(dfa.letters)]))
+            ends = layer.take(np.array([first + len(dfa.special_tokens)]))
             accepting[:] = False
             accepting[ends.source[ends.target == FINISHED]] = True
         made.append(
             TokenAutomaton.of(
                 class_of,
-                table.behaviours,
+                table.transitions,
                 accepting,
                 dfa.start,
                 vocabulary.eos_ids,
                 vocabulary.pad_id,
                 nesting=nesting,
-                end_class=first + len(dfa.letters),
+                end_class=first + len(dfa.special_tokens),
             )
         )
     return replace(made[0], layers=tuple(made[1:])) if made[1:] else made[0]
@@ -146,34 +150,38 @@ def grammar_automaton(
 
 def _reads_beside_wholes(dfa: PushdownDfa) -> bool:
     """Whether a byte may be read where a token may stand for itself, whatever its text is."""
-    bytes_, at = int(dfa.byte_class.max()) + 1, dfa.letters.index(WHOLE) if WHOLE in dfa.letters else None
+    bytes_, at = int(dfa.byte_class.max()) + 1, dfa.special_tokens.index(WHOLE) if WHOLE in dfa.special_tokens else None
     return at is not None and bool(dfa.step[dfa.step[:, bytes_ + at] != DEAD, :bytes_].any())
 
 
-def _with_wholes(behaviours: Behaviours, whole: int, classes: NDArray[np.int32], limits: Limits) -> Behaviours:
+def _with_wholes(
+    transitions: TransitionColumns, whole: int, classes: NDArray[np.int32], limits: Limits
+) -> TransitionColumns:
     """Let some classes also do what `WHOLE` does, where a class that does both lists a state twice."""
-    one = behaviours.take(np.array([whole]))
+    one = transitions.take(np.array([whole]))
     limits.spend(len(classes) * len(one.source) // ENTRIES_A_STEP)
-    owner = np.repeat(np.arange(len(behaviours)), np.diff(behaviours.start))
+    owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
     owner = np.append(owner, np.repeat(classes, len(one.source)))
-    source = np.append(behaviours.source, np.tile(one.source, len(classes)))
-    target = np.append(behaviours.target, np.tile(one.target, len(classes)))
+    source = np.append(transitions.source, np.tile(one.source, len(classes)))
+    target = np.append(transitions.target, np.tile(one.target, len(classes)))
     owner, source, target = np.unique(np.stack([owner, source, target]), axis=1)
-    return Behaviours(behaviours.default, starts(np.bincount(owner, minlength=len(behaviours))), source, target)
+    return TransitionColumns(
+        transitions.default, starts(np.bincount(owner, minlength=len(transitions))), source, target
+    )
 
 
-def _layers(behaviours: Behaviours) -> list[Behaviours]:
-    """Split behaviours that list states several times into such that list each once."""
-    owner = np.repeat(np.arange(len(behaviours)), np.diff(behaviours.start))
+def _layers(transitions: TransitionColumns) -> list[TransitionColumns]:
+    """Split columns that list states several times into such that list each once."""
+    owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
     where = np.arange(len(owner))
-    same = (owner[1:] == owner[:-1]) & (behaviours.source[1:] == behaviours.source[:-1])
+    same = (owner[1:] == owner[:-1]) & (transitions.source[1:] == transitions.source[:-1])
     # How many entries for the same state come before each.
     rank = where - np.maximum.accumulate(np.where(np.append(False, same)[: len(owner)], 0, where))
     found = []
     for layer in range(1 + int(rank.max(initial=0))):
         kept = rank == layer
-        start = np.searchsorted(owner[kept], np.arange(len(behaviours) + 1))
-        found.append(Behaviours(behaviours.default, start, behaviours.source[kept], behaviours.target[kept]))
+        start = np.searchsorted(owner[kept], np.arange(len(transitions) + 1))
+        found.append(TransitionColumns(transitions.default, start, transitions.source[kept], transitions.target[kept]))
     if len(found) > MOST_LAYERS:
         raise PatternTooLarge(
             f"the grammar is ambiguous: a token has {len(found)} outcomes at once, more than {MOST_LAYERS}; simplify its rules"
@@ -185,16 +193,22 @@ def finite_dfa(dfa: PushdownDfa) -> ByteDfa:
     """Return an automaton that pushes nothing as a finite one."""
     step = np.where(PushdownStep.is_state(dfa.step), dfa.step, DEAD)
     first = int(dfa.byte_class.max()) + 1
-    letters = {letter: step[:, first + i].astype(np.int64) for i, letter in enumerate(dfa.letters)}
+    special_tokens = {
+        special_token: step[:, first + i].astype(np.int64) for i, special_token in enumerate(dfa.special_tokens)
+    }
     return ByteDfa(
-        np.ascontiguousarray(step[:, :first]), dfa.byte_class, step[:, dfa.end] == FINISHED, dfa.start, letters=letters
+        np.ascontiguousarray(step[:, :first]),
+        dfa.byte_class,
+        step[:, dfa.end] == FINISHED,
+        dfa.start,
+        special_tokens=special_tokens,
     )
 
 
 def _check_spelled(dfa: PushdownDfa, vocabulary: Vocabulary, name: str) -> None:
     """Raise `ConfigurationError` if a symbol that some state reads is not a token by itself."""
     spelled: NDArray[np.bool_] = ~dfa.step.any(axis=0)  # type: ignore[assignment]
-    single = vocabulary.trie.single_bytes({*dfa.letters, *vocabulary.eos_ids})
+    single = vocabulary.trie.single_bytes({*dfa.special_tokens, *vocabulary.eos_ids})
     spelled[dfa.byte_class[single]] = True
     missing = np.flatnonzero(~spelled[dfa.byte_class])
     if len(missing):

@@ -1,6 +1,6 @@
-"""The behaviours of the ends of tokens in a pushdown automaton that looks at a byte before it reads it.
+"""The columns of the ends of tokens in a pushdown automaton that looks at a byte before it reads it.
 
-As in `suffix_behaviours`, the behaviour of a byte and a text after it follows from the byte's class and the text's behaviour,
+As in `suffix_columns`, the column of a byte and a text after it follows from the byte's class and the text's column,
 shorter ends first. But here a state may pop a frame and then look at the same byte again: what the text does there depends on
 what the *same* text does in another state.
 
@@ -11,11 +11,11 @@ to `item read`, and `+` from there to `start`. So in `after F` the text leads to
 An *end* is what several states do alike when they pop: for each frame, the state after it. For each symbol, the ends get levels.
 An end has level 0 if its frames lead only to states that read the symbol, or in which it is illegal; otherwise its level is above
 those of the ends that it leads to. Levels are worked out in their order. Some ends lead back to themselves, as where one `z`
-pops any number of frames. They have no level, and are worked out last, together: their rests get numbers before their content
+pops any number of frames. They have no level, and are worked out last, together: their suffixes get numbers before their content
 is known.
 
-If the automaton has several outcomes for a symbol, so have its texts: a behaviour then lists a state several times. A pop that
-leads to several outcomes after a frame is several pops, the first with the first outcome after each frame, and so on.
+If the automaton has several actions for a symbol, so have its texts: a column then lists a state several times. A pop that
+leads to several actions after a frame is several pops, the first with the first action after each frame, and so on.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
 from logitkit.compiler.bytes.sorting import which_of
-from logitkit.compiler.tokens.effects.outcomes import Outcomes
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
+from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.suffix_store import Index, SuffixStore
 from logitkit.compiler.tokens.lookahead.cyclic_ends import CYCLIC, levels_of, ways_of, widths_of
 from logitkit.compiler.tokens.tables.targets import Targets
@@ -45,18 +45,18 @@ NO_MOVE = -1
 # How many moves of states are followed in the time in which one exception is traced back.
 FORWARD = 3
 
-# The size of the table in which the outcomes of texts are looked up.
+# The size of the table in which the actions of texts are looked up.
 DENSE = 2**22
 
 # The cost of finding one exception, and of working out one pop.
 EXCEPTION_STEPS, POP_STEPS = 2, 8
 
-# The cost of an exception besides, if a state may have several outcomes: equal ones are found by sorting.
+# The cost of an exception besides, if a state may have several actions: equal ones are found by sorting.
 SEVERAL_STEPS = 4
 
 
 class LookaheadSuffixes(SuffixStore):
-    """The behaviours of the ends of tokens.
+    """The columns of the ends of tokens.
 
     Args:
         dfa: The automaton.
@@ -65,12 +65,14 @@ class LookaheadSuffixes(SuffixStore):
 
     def __init__(self, dfa: PushdownDfa, limits: Limits) -> None:
         states, width = dfa.step.shape
-        super().__init__(Outcomes(Targets(states + dfa.frames, dfa.frames), limits), width, limits, dfa.step.size // 4)
+        super().__init__(
+            ActionNumbering(Targets(states + dfa.frames, dfa.frames), limits), width, limits, dfa.step.size // 4
+        )
         limits.check_work(self.work)
         self.dfa = dfa
         symbol, source = np.nonzero(dfa.step.T)
         does = dfa.step.T[symbol, source].astype(np.int64)
-        # Whether a token may have several outcomes in a state.
+        # Whether a token may have several actions in a state.
         self.several = len(dfa.further) > 0
         source, symbol, does = (np.append(a, b) for a, b in zip((source, symbol, does), dfa.further.T, strict=True))
         reads, pushes, pops = does > DEAD, PushdownStep.is_push(does), does == POP
@@ -101,7 +103,7 @@ class LookaheadSuffixes(SuffixStore):
         self._inner = Index(edge_from, width * self.ends, edge_to % max(self.ends, 1), frame[pair])
 
     def of_bytes(self) -> Ints:
-        """Return the number of the behaviour of every symbol: of bytes, letters, and the end of the text."""
+        """Return the number of the column of every symbol: of bytes, special tokens, and the end of the text."""
         states = np.arange(FINISHED, self.dfa.states)
         owner = np.repeat(np.arange(self.width), len(states))
         everywhere = np.tile(states, self.width)
@@ -109,7 +111,7 @@ class LookaheadSuffixes(SuffixStore):
         return self._before_text(*self._read(owner, everywhere, everywhere, symbols), symbols)
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
-        """Return the numbers of the behaviours `which`, each with a byte of the class `symbol` before it."""
+        """Return the numbers of the columns `which`, each with a byte of the class `symbol` before it."""
         table = self.table
         count = table.start[which + 1] - table.start[which]
         self.limits.check_work(self.work + EXCEPTION_STEPS * int(count.sum()) // 4)
@@ -127,28 +129,28 @@ class LookaheadSuffixes(SuffixStore):
         return self._before_text(owner, source, target, symbol)
 
     def _read_forward(self, which: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return what states do that read the symbol before each of some behaviours: index, state, outcome; in order."""
+        """Return what states do that read the symbol before each of some columns: index, state, action; in order."""
         table = self.table
         distinct, row = which_of(which)
         place, owner = expand(table.start[distinct], table.start[distinct + 1] - table.start[distinct])
-        outcome = np.zeros(len(distinct) * self.dfa.states, np.int32)
-        outcome[owner * self.dfa.states + table.source[place]] = table.target[place]
+        action = np.zeros(len(distinct) * self.dfa.states, np.int32)
+        action[owner * self.dfa.states + table.source[place]] = table.target[place]
         owner, (source, after, move) = self._following.under(symbol)
         after += (row * self.dfa.states)[owner]
-        does = outcome.take(after)
+        does = action.take(after)
         pushes = np.flatnonzero((move != NO_MOVE) & (does != DEAD))
         does[pushes] = self._moved(move[pushes], does[pushes])
         live = np.flatnonzero(does)
         return owner[live], source[live], does[live]
 
     def _read(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return what states do that read the symbol before each of some behaviours: behaviour, state, outcome.
+        """Return what states do that read the symbol before each of some columns: column, state, action.
 
         Args:
-            owner: Which behaviour each exception is of.
+            owner: Which column each exception is of.
             at: The state that it begins in.
-            does: Its outcome.
-            symbol: The symbol before each behaviour.
+            does: Its action.
+            symbol: The symbol before each column.
         """
         key = symbol[owner] * np.int64(self.dfa.states) + at
         found, (source,) = self._from.under(key)
@@ -163,7 +165,7 @@ class LookaheadSuffixes(SuffixStore):
         return owner[live], source[live], target[live]
 
     def _before_text(self, owner: Ints, source: Ints, target: Ints, symbol: Ints) -> Ints:
-        """Return the numbers of behaviours that begin with some symbols, given what states do that read these."""
+        """Return the numbers of columns that begin with some symbols, given what states do that read these."""
         parts = [(owner, source, target)]
         if self.ends:
             self._add_pops(parts, symbol)
@@ -179,18 +181,18 @@ class LookaheadSuffixes(SuffixStore):
             owner, source, target = owner[order], source[order], target[order]
         source, target = source.astype(np.int32), target.astype(np.int32)
         start = starts(np.bincount(owner, minlength=len(symbol)))
-        met = Behaviours(np.zeros(len(symbol), np.int32), start, source, target)
+        met = TransitionColumns(np.zeros(len(symbol), np.int32), start, source, target)
         return self._numbers(met, EXCEPTION_STEPS * len(source))
 
     def _moved(self, move: Ints, inside: Ints) -> Ints:
-        """Return the outcomes of moves that push frames, each with an outcome after it."""
+        """Return the actions of moves that push frames, each with an action after it."""
         several = 1 + int(inside.max(initial=0))
         pairs, inverse = which_of(move * np.int64(several) + inside)
         made = []
         for pair in pairs.tolist():
             which, does = divmod(pair, several)
             for frame in reversed(self.dfa.pushed[which]):
-                does = does and self.outcomes.called(frame, does)
+                does = does and self.actions.called(frame, does)
             made.append(does)
         return np.array(made, np.int64)[inverse]
 
@@ -212,14 +214,14 @@ class LookaheadSuffixes(SuffixStore):
             parts.append(self._popped_in_cycles(owner, end, frame, does, symbol))
 
     def _poppable(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        """Return the pops that lead to some states: behaviour, end, frame, outcome after it, level of the end."""
+        """Return the pops that lead to some states: column, end, frame, action after it, level of the end."""
         found, (end, frame) = self._before.under(at)
         at = symbol[owner[found]] * self.ends + end
         pops = self._pops[at]
         return owner[found][pops], end[pops], frame[pops], does[found][pops], self._level[at[pops]]
 
     def _popped(self, owner: Ints, end: Ints, frame: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return what states do that pop: behaviour, state, outcome."""
+        """Return what states do that pop: column, state, action."""
         order = np.lexsort((frame, end, owner))
         owner, end, frame, does = owner[order], end[order], frame[order], does[order]
         first = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (end[1:] != end[:-1]))[: len(owner)])
@@ -228,14 +230,14 @@ class LookaheadSuffixes(SuffixStore):
         self.limits.check_work(self.work)
         pairs = list(zip(frame.tolist(), does.tolist(), strict=True))
         if not self.several:
-            pops = [self.outcomes.pop(tuple(pairs[a:b])) for a, b in pairwise(bounds)]
+            pops = [self.actions.pop(tuple(pairs[a:b])) for a, b in pairwise(bounds)]
             return self._spread(owner[first], end[first], np.array(pops, np.int64), symbol)
-        made = [(a, self.outcomes.pop(way)) for a, b in pairwise(bounds) for way in ways_of(pairs[a:b])]
+        made = [(a, self.actions.pop(way)) for a, b in pairwise(bounds) for way in ways_of(pairs[a:b])]
         at, found = np.array(made, np.int64).reshape(-1, 2).T
         return self._spread(owner[at], end[at], found, symbol)
 
     def _spread(self, owner: Ints, end: Ints, pop: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Give the outcomes of ends to all states that have them."""
+        """Give the actions of ends to all states that have them."""
         found, (source,) = self._poppers.under(symbol[owner] * np.int64(self.ends) + end)
         return owner[found], source, pop[found]
 
@@ -270,7 +272,7 @@ class LookaheadSuffixes(SuffixStore):
             for source, f, target in inner:
                 after[source] += [(f, Targets.later(place[target, j])) for j in range(width[target])]
             ways = [way for e in sorted(alive) for way in ways_of(after[e])]
-            made = self.outcomes.pop_together(tuple(ways))
+            made = self.actions.pop_together(tuple(ways))
             owners += [one] * len(place)
             ends += [e for e, _ in place]
             pops += made
@@ -280,7 +282,7 @@ class LookaheadSuffixes(SuffixStore):
 def _ends(dfa: PushdownDfa) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the end of each state, -1 if it pops nothing, and [E, F] the state after each end and frame."""
     end_of = np.full(dfa.states, -1)
-    state, frame, after = dfa.behind.T if len(dfa.behind) else np.zeros((3, 0), np.int64)
+    state, frame, after = dfa.return_state.T if len(dfa.return_state) else np.zeros((3, 0), np.int64)
     live = after != DEAD
     state, frame, after = state[live], frame[live], after[live]
     first = np.flatnonzero(np.append(True, state[1:] != state[:-1])[: len(state)])

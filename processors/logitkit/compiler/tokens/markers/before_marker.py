@@ -1,13 +1,13 @@
 """Where tokens lead in the text before a marker, and where they end it.
 
 Take "anything until `</think>`". Most tokens stay in the text. A token such as `</` leads into the marker, and `>` ends it. The
-token `>{"a` ends it too and says more: its *remainder* `{"a` belongs to whatever comes after the marker. Only the automaton
-after the marker knows what `{"a` does there, so this table names the remainder, and `token_concatenation` looks it up. All else
+token `>{"a` ends it too and says more: its *token suffix* `{"a` belongs to whatever comes after the marker. Only the automaton
+after the marker knows what `{"a` does there, so this table names the suffix, and `token_concatenation` looks it up. All else
 is the same whatever comes after the marker: it is worked out once for each vocabulary, and kept.
 
 A marker may also be a token id. Then no token ends the text but that one, and nothing is left of it.
 
-Tokens with equal targets (`MarkerTargets`) form a *group*; those of them with equal remainders form a class.
+Tokens with equal targets (`MarkerTargets`) form a *group*; those of them with equal suffixes form a class.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from numpy.typing import NDArray
 
 from logitkit.budget import one_budget, outside_budget, spend_once
 from logitkit.compiler.bounded_cache import BoundedCache
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.concatenation import until_marker
-from logitkit.compiler.bytes.letters import free_states, with_letters
 from logitkit.compiler.bytes.nested_concatenation import only_the_empty_text
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import stable_order
-from logitkit.compiler.tokens.closing.dead_ends import without_dead_ends
-from logitkit.compiler.tokens.effects.joint_classes import Side, listed
+from logitkit.compiler.bytes.special_tokens import free_states, with_special_tokens
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
+from logitkit.compiler.tokens.completion.dead_ends import without_dead_ends
+from logitkit.compiler.tokens.effects.common_classes import Side, listed
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
-from logitkit.compiler.tokens.fragments.leaf_stores import LeafTargets, leaf_store
+from logitkit.compiler.tokens.fragments.fragment_stores import FragmentTargets, fragment_store
 from logitkit.compiler.tokens.markers.marker_targets import MarkerTargets
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
@@ -58,8 +58,8 @@ class BeforeMarker:
         row_start: [states + 1] where the row of each state begins.
         row_group: The groups that a row lists, ascending; all others are dead, or do what the state does that it falls back to.
         row_target: Their targets; see `targets`.
-        ended: Three columns: a class, how many bytes it leaves, and the number of the remainder that these are.
-        remainders: The remainders by number; number 0 is the empty one.
+        class_suffixes: Three columns: a class, how many bytes it leaves, and the number of the suffix that these are.
+        token_suffixes: The suffixes by number; number 0 is the empty one.
         start: The start state.
         states: The number of states.
         fallback: [states] the state that each state falls back to, as in `TokenAutomaton`.
@@ -71,8 +71,8 @@ class BeforeMarker:
     row_start: NDArray[np.int64]
     row_group: Ints
     row_target: Ints
-    ended: NDArray[np.int64]
-    remainders: tuple[bytes, ...]
+    class_suffixes: NDArray[np.int64]
+    token_suffixes: tuple[bytes, ...]
     start: int
     states: int
     fallback: NDArray[np.int64] | None = None
@@ -86,8 +86,8 @@ class BeforeMarker:
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        arrays = (self.class_of, self.group, self.row_start, self.row_group, self.row_target, self.ended)
-        return sum(array.nbytes for array in arrays) + sum(50 + len(text) for text in self.remainders)
+        arrays = (self.class_of, self.group, self.row_start, self.row_group, self.row_target, self.class_suffixes)
+        return sum(array.nbytes for array in arrays) + sum(50 + len(text) for text in self.token_suffixes)
 
 
 def before_token(first: TokenAutomaton, marker: int, limits: Limits, falls_back: bool = True) -> BeforeMarker | None:
@@ -121,7 +121,7 @@ def before_token(first: TokenAutomaton, marker: int, limits: Limits, falls_back:
     target = np.concatenate([target[kept], np.full(len(accepting), MarkerTargets(states).ended(0))])
     order = np.argsort(symbol * np.int64(states) + source)
     begin = starts(np.bincount(symbol, minlength=last + 1))
-    table = Behaviours(np.zeros(last + 1, np.int64), begin, source[order], target[order])
+    table = TransitionColumns(np.zeros(last + 1, np.int64), begin, source[order], target[order])
     # The end of the marker is one more state here.
     fallback = np.append(side.below, states) if falls_back else None
     table, alive = without_dead_ends(table, np.arange(states + 1) == states, fallback)
@@ -133,7 +133,7 @@ def before_token(first: TokenAutomaton, marker: int, limits: Limits, falls_back:
     return BeforeMarker(class_of, np.arange(last + 1), *rows, nothing, (b"",), first.start, states, fallback)
 
 
-def _by_state(table: Behaviours, states: int) -> tuple[NDArray[np.int64], Ints, Ints]:
+def _by_state(table: TransitionColumns, states: int) -> tuple[NDArray[np.int64], Ints, Ints]:
     """Return where the rows of states begin, the groups that they list, and the targets."""
     order = stable_order(table.source)
     group = np.repeat(np.arange(len(table), dtype=np.int32), np.diff(table.start))
@@ -177,10 +177,10 @@ def before_text(first: ByteDfa, marker: TextWithNames, vocabulary: Vocabulary, l
 
 
 def _key(first: ByteDfa, marker: TextWithNames) -> bytes:
-    tokens = sorted(first.letters)
+    tokens = sorted(first.special_tokens)
     digest = hashlib.sha256(repr((first.step.shape, first.start, marker, tokens)).encode())
-    letters = (first.letters[letter] for letter in tokens)
-    for array in (first.step, first.byte_class, first.accepting, free_states(first), *letters):
+    special_tokens = (first.special_tokens[special_token] for special_token in tokens)
+    for array in (first.step, first.byte_class, first.accepting, free_states(first), *special_tokens):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.digest()
 
@@ -192,34 +192,34 @@ def _before_text(whole: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> Befo
     states = len(kept)
     number = np.full(len(whole.step), states)
     number[kept] = np.arange(states)
-    # `leaf_store` expects one more row, for the state before the opening quote of a string. Here, this row is dead.
+    # `fragment_store` expects one more row, for the state before the opening quote of a string. Here, this row is dead.
     step = np.zeros((states + 1, whole.step.shape[1]), np.int32)
     step[:states] = number[whole.step[kept]]
     step[step == states] = NestedStep.end(0)
-    in_store, targets = LeafTargets(states, 1, trie.depth), MarkerTargets(states)
-    store = leaf_store(step, whole.byte_class, in_store, limits)
+    in_store, targets = FragmentTargets(states, 1, trie.depth), MarkerTargets(states)
+    store = fragment_store(step, whole.byte_class, in_store, limits)
     classes = classes_by_level(store, whole.byte_class, trie)
     work = store.work + len(classes.class_of) // IDS_A_STEP
-    table, class_of = classes.behaviours, classes.class_of.astype(np.int32)
+    table, class_of = classes.transitions, classes.class_of.astype(np.int32)
     target = table.target.astype(np.int64)
     target = np.where(in_store.is_end(target), targets.ended(in_store.ended(target)[1]), target)
-    table = Behaviours(table.default, table.start, table.source, target)
+    table = TransitionColumns(table.default, table.start, table.source, target)
     free = np.flatnonzero(free_states(whole)[kept])
     if len(free):
         # One more class: all ids without text.
         class_of[vocabulary.without_text] = len(table)
         bounds = np.array([0, len(free)])
-        table = Behaviours.joined([table, Behaviours(np.zeros(1, np.int64), bounds, free, free)])
-    letters = {t: number[leads[kept]] for t, leads in whole.letters.items()}
-    class_of, table = with_letters(class_of, table, letters, vocabulary.trie.node_of_id)
+        table = TransitionColumns.joined([table, TransitionColumns(np.zeros(1, np.int64), bounds, free, free)])
+    special_tokens = {t: number[leads[kept]] for t, leads in whole.special_tokens.items()}
+    class_of, table = with_special_tokens(class_of, table, special_tokens, vocabulary.trie.node_of_id)
     class_of[[*vocabulary.eos_ids]] = 0
-    class_of, group, ended, remainders = _by_remainder(class_of, table, targets, vocabulary)
+    class_of, group, ended, token_suffixes = _by_suffix(class_of, table, targets, vocabulary)
     rows, start = _by_state(table, states), int(number[whole.start])
-    return BeforeMarker(class_of, group, *rows, ended, remainders, start, states, work=work)
+    return BeforeMarker(class_of, group, *rows, ended, token_suffixes, start, states, work=work)
 
 
-def _by_remainder(
-    class_of: Ints, table: Behaviours, targets: MarkerTargets, vocabulary: Vocabulary
+def _by_suffix(
+    class_of: Ints, table: TransitionColumns, targets: MarkerTargets, vocabulary: Vocabulary
 ) -> tuple[Ints, NDArray[np.int64], NDArray[np.int64], tuple[bytes, ...]]:
     """Cut groups into classes whose tokens leave the same bytes, and number these."""
     owner = np.repeat(np.arange(len(table)), np.diff(table.start))
@@ -229,7 +229,7 @@ def _by_remainder(
         left.setdefault(group, []).append(count)
     group_of = [*range(len(table))]
     classes: dict[tuple[int, bytes], int] = {}
-    remainders = {b"": 0}
+    token_suffixes = {b"": 0}
     ended: list[tuple[int, int, int]] = []
     cut = np.zeros(len(table), bool)
     cut[[*left]] = True
@@ -246,8 +246,8 @@ def _by_remainder(
             number = classes[key] = group if fresh else len(group_of)
             if not fresh:
                 group_of.append(group)
-            ended += [(number, n, remainders.setdefault(text[-n:], len(remainders))) for n in left[group]]
+            ended += [(number, n, token_suffixes.setdefault(text[-n:], len(token_suffixes))) for n in left[group]]
         new[place] = number
     class_of[tokens] = new
     columns = np.array(ended, np.int64).reshape(-1, 3).T
-    return class_of, np.array(group_of, np.int64), columns, tuple(remainders)
+    return class_of, np.array(group_of, np.int64), columns, tuple(token_suffixes)

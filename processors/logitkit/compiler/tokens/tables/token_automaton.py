@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import FINISHED
-from logitkit.compiler.tokens.tables.nesting import FLAT, Nesting
-from logitkit.compiler.tokens.tables.place import Place
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
+from logitkit.compiler.tokens.tables.mask_key import MaskKey
+from logitkit.compiler.tokens.tables.pushdown_table import PushdownTable
 from logitkit.compiler.tokens.tables.short_fallbacks import Rows, shortened
-from logitkit.compiler.tokens.tables.stack_effects import StackEffects
+from logitkit.compiler.tokens.tables.stack_actions import FLAT, StackActions
 from logitkit.vocabulary.ranges import expand
 
 __all__ = ["TokenAutomaton", "commonest_end", "complete_with"]
@@ -51,7 +51,7 @@ def commonest_end(ends: Mapping[int, NDArray[np.bool_]]) -> tuple[NDArray[np.boo
 
 
 @dataclass(frozen=True, eq=False)
-class TokenAutomaton(StackEffects):
+class TokenAutomaton(PushdownTable):
     """The texts of a language, in tokens.
 
     Args:
@@ -62,7 +62,7 @@ class TokenAutomaton(StackEffects):
         work: Steps that compiling it took.
         dropped: Notes about parts of the language that were left out when it was compiled.
         ignored: Notes about annotations.
-        layers: Further outcomes, if the language is not deterministic: automata with the same classes, states and frames.
+        layers: Further actions, if the language is not deterministic: automata with the same classes, states and frames.
     """
 
     accepting: NDArray[np.bool_]
@@ -78,50 +78,50 @@ class TokenAutomaton(StackEffects):
     def of(
         cls,
         class_of: Ints,
-        behaviours: Behaviours,
+        transitions: TransitionColumns,
         accepting: NDArray[np.bool_],
         start: int,
         eos_ids: Iterable[int],
         pad_id: int | None,
         fallback: NDArray[np.int64] | None = None,
         ends: Mapping[int, NDArray[np.bool_]] = NO_ENDS,
-        nesting: Nesting = FLAT,
+        nesting: StackActions = FLAT,
         end_class: int | None = None,
     ) -> TokenAutomaton:
         """Turn a table by class into one by state, and give the EOS ids a class of their own.
 
         Args:
             class_of: [V] class of each token.
-            behaviours: The behaviour of each class.
+            transitions: The column of each class.
             accepting: [S] where EOS ids are legal that are not among `ends`.
             start: The start state.
             eos_ids: Ids that end a sequence.
             pad_id: Id that a finished row may emit besides.
-            fallback: [S] the state that each state falls back to, where the behaviours list only what differs from that.
+            fallback: [S] the state that each state falls back to, where the columns list only what differs from that.
             ends: For some EOS ids [S] where they are legal; what their classes do otherwise does not count.
-            nesting: The outcomes, which are the targets that are not states.
+            nesting: The actions, which are the targets that are not states.
             end_class: The class of EOS ids that are not among `ends`, if they do more than finish: they may pop frames first.
         """
         states = len(accepting)
         eos_ids = sorted(eos_ids)
         # An end that is legal nowhere keeps its class, which is dead.
         own = {end: found for end, found in ends.items() if found.any()}
-        finish = [_finishing(found, behaviours) for found in (*own.values(), accepting)]
-        behaviours = Behaviours.joined([behaviours, *(finish if end_class is None else finish[:-1])])
-        classes = len(behaviours)
+        finish = [_finishing(found, transitions) for found in (*own.values(), accepting)]
+        transitions = TransitionColumns.joined([transitions, *(finish if end_class is None else finish[:-1])])
+        classes = len(transitions)
         if end_class is None:
             end_class = classes - 1
         narrow = np.uint8 if classes <= 2**8 else np.int16 if classes < 2**15 else np.int32
         class_of = class_of.astype(narrow)
         class_of[list(own)] = np.arange(classes - len(own), classes) - (end_class == classes - 1)
         class_of[[end for end in eos_ids if end not in ends]] = end_class
-        owner = np.repeat(np.arange(classes, dtype=narrow), behaviours.start[1:] - behaviours.start[:-1])
+        owner = np.repeat(np.arange(classes, dtype=narrow), transitions.start[1:] - transitions.start[:-1])
         # A stable sort of 16-bit numbers is a radix sort: linear.
-        order = np.argsort(behaviours.source.astype(np.uint16 if states < 2**16 else np.int32), kind="stable")
-        # Outcomes are targets beyond its states.
-        highest = max(states, int(behaviours.target.max(initial=0)))
-        target: Ints = behaviours.target.astype(np.int16 if highest < 2**15 else np.int32)
-        row_start = starts(np.bincount(behaviours.source, minlength=states))
+        order = np.argsort(transitions.source.astype(np.uint16 if states < 2**16 else np.int32), kind="stable")
+        # Actions are targets beyond its states.
+        highest = max(states, int(transitions.target.max(initial=0)))
+        target: Ints = transitions.target.astype(np.int16 if highest < 2**15 else np.int32)
+        row_start = starts(np.bincount(transitions.source, minlength=states))
         row_class, row_target = owner.take(order), target.take(order)
         if fallback is not None:
             row_start, row_class, row_target, fallback = shortened(
@@ -129,7 +129,7 @@ class TokenAutomaton(StackEffects):
             )
         return cls(
             class_of=class_of,
-            default=behaviours.default.astype(np.int32),
+            default=transitions.default.astype(np.int32),
             row_start=row_start,
             row_class=row_class,
             row_target=row_target,
@@ -157,13 +157,13 @@ class TokenAutomaton(StackEffects):
             found[end] = legal
         return found
 
-    def legal_in_layers(self, places: Iterable[Iterable[Place | int]]) -> NDArray[np.bool_]:
-        """Return [C] bool, which classes are legal in one of some places of each layer, its own first."""
+    def legal_in_layers(self, mask_keys: Iterable[Iterable[MaskKey | int]]) -> NDArray[np.bool_]:
+        """Return [C] bool, which classes are legal in one of some mask keys of each layer, its own first."""
         found = np.zeros(self.classes, bool)
-        for layer, of_layer in zip((self, *self.layers), places, strict=True):
-            for place in of_layer:
-                # Layers have the same classes of tokens; those after them, of rests, are their own.
-                legal = layer.legal(place)[: len(found)]
+        for layer, of_layer in zip((self, *self.layers), mask_keys, strict=True):
+            for mask_key in of_layer:
+                # Layers have the same classes of tokens; those after them, of suffixes, are their own.
+                legal = layer.legal(mask_key)[: len(found)]
                 found[: len(legal)] |= legal
         return found
 
@@ -250,8 +250,8 @@ class TokenAutomaton(StackEffects):
         return replace(self, row_start=start, row_class=symbol.astype(self.row_class.dtype), row_target=target)
 
 
-def _finishing(legal: NDArray[np.bool_], behaviours: Behaviours) -> Behaviours:
-    """Return what an EOS id does that is legal in some states, in the types of other behaviours."""
-    source = np.flatnonzero(legal).astype(behaviours.source.dtype)
-    target = np.full(len(source), FINISHED, behaviours.target.dtype)
-    return Behaviours(np.zeros(1, behaviours.default.dtype), np.array([0, len(source)]), source, target)
+def _finishing(legal: NDArray[np.bool_], transitions: TransitionColumns) -> TransitionColumns:
+    """Return what an EOS id does that is legal in some states, in the types of other columns."""
+    source = np.flatnonzero(legal).astype(transitions.source.dtype)
+    target = np.full(len(source), FINISHED, transitions.target.dtype)
+    return TransitionColumns(np.zeros(1, transitions.default.dtype), np.array([0, len(source)]), source, target)

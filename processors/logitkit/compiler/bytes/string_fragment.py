@@ -1,0 +1,257 @@
+"""Automata that stand in another one many times, as the strings of a schema do: each is built once, and copied in place.
+
+A *fragment* calls nothing, and ends with a byte after which none of its texts goes on, as a string ends with its closing quote. A
+*instance* of it is a run of states in a `NestedDfa`, and each of its ends leads to some state outside of it. All instances do the
+same with a token up to their end; so what tokens do in a fragment is worked out once for each vocabulary
+(`compiler.tokens.fragments.fragment_tokens`), and a schema in which it stands is put together from that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
+
+__all__ = ["ANY_COUNT", "MOST", "QUOTE", "Counted", "FragmentInstances", "StringFragment", "counting"]
+
+# The byte that begins a fragment.
+QUOTE = ord('"')
+
+# More than is ever counted.
+MOST = 2**31 - 1
+# More characters than any text needs.
+NEVER = 2**30
+# Marks a state that is legal with any count: lower than any number of characters.
+ANY_COUNT = -(2**31)
+
+
+class Counted(NamedTuple):
+    """The lengths of the texts of a fragment, in characters. A character counts from its first byte on.
+
+    Args:
+        least: The least number.
+        most: The greatest number.
+        between: The number of states, the first two included, in which a character may begin; they are the first states. In all
+            others one has begun.
+        needed: [S] the least number of characters that must follow in each state, or `ANY_COUNT`.
+        any_count: For each end, whether a text of any length may end there.
+    """
+
+    least: int
+    most: int
+    between: int
+    needed: NDArray[np.int64]
+    any_count: tuple[bool, ...]
+
+    def at_ends(self, fragment: StringFragment) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return [S] the least and the greatest number of characters with which a text may end in each state of its fragment."""
+        free = np.isin(fragment.step, NestedStep.end(np.flatnonzero(self.any_count))).any(axis=1)
+        return np.where(free, 0, self.least), np.where(free, MOST, self.most)
+
+
+@dataclass(frozen=True, eq=False)
+class StringFragment:
+    """A fragment, after the byte that begins it.
+
+    Args:
+        step: [S, K] int32, what each class of bytes does in each state (`NestedStep`): 0 is dead, 1 is unused, and none calls.
+        byte_class: [256] int64, class of each byte.
+        marks: For each end, the set of marks of the rules that the text belongs to, as bits.
+        counted: How many characters its texts have, if that is counted, in place of having states for each count.
+        is_text: Whether it is free text, which no quote begins and any byte may end.
+    """
+
+    step: NDArray[np.int32]
+    byte_class: NDArray[np.int64]
+    marks: tuple[int, ...]
+    counted: Counted | None = None
+    is_text: bool = False
+
+    @classmethod
+    def of(cls, dfa: ByteDfa, marks: list[int]) -> StringFragment:
+        """Take the ends out of an automaton.
+
+        Args:
+            dfa: The automaton.
+            marks: The marks of the first states, from the start state on. 0 means that a state is not an end, and so it does for
+                all states after them.
+        """
+        ends = [FIRST_STATE + state for state, found in enumerate(marks) if found]
+        kept = np.setdiff1d(np.arange(len(dfa.step)), ends)
+        number = np.zeros(len(dfa.step), np.int32)
+        number[kept] = np.arange(len(kept))
+        number[ends] = NestedStep.end(np.arange(len(ends)))
+        return cls(number[dfa.step[kept]], dfa.byte_class, tuple(mark for mark in marks if mark))
+
+    @property
+    def states(self) -> int:
+        """Number of its states; the first two stand for none, and the third one is the start."""
+        return len(self.step)
+
+    @property
+    def size(self) -> int:
+        """Number of states of an instance."""
+        return len(self.step) - FIRST_STATE
+
+    def holds(self, text: bytes) -> bool:
+        """Whether a text is one of its texts, up to the byte that ends it."""
+        state, count = FIRST_STATE, 0
+        for byte in text:
+            if state == DEAD or NestedStep.is_end(state):
+                return False
+            count += self.counted is not None and state < self.counted.between
+            state = int(self.step[state, self.byte_class[byte]])
+        is_end = bool(NestedStep.is_end(state))
+        if not is_end or self.counted is None or self.counted.any_count[NestedStep.number(state)]:
+            return is_end
+        # The closing quote has been counted too.
+        return self.counted.least < count <= self.counted.most + 1
+
+    @cached_property
+    def highest_counts(self) -> NDArray[np.int64]:
+        """[S] a count of characters that no row in a state exceeds, of a fragment that counts; -1 where no row is."""
+        assert self.counted is not None
+        possible = np.clip(self.counted.most - self.counted.needed, 0, MOST)
+        found = np.full(self.states, -1)
+        found[FIRST_STATE] = 0
+        fresh = np.array([FIRST_STATE])
+        while len(fresh):
+            target = self.step[fresh]
+            owner, symbol = np.nonzero(NestedStep.is_state(target) & (target != DEAD))
+            target, source = target[owner, symbol], fresh[owner]
+            before = found.copy()
+            np.maximum.at(found, target, np.minimum(found[source] + (source < self.counted.between), possible[target]))
+            # A loop would add one character after another, so whatever is reached again may have all that are possible.
+            found = np.where((before >= 0) & (found != before), possible, found)
+            fresh = np.flatnonzero(found != before)
+        return found
+
+    @cached_property
+    def key(self) -> bytes:
+        """A digest of the content, by which what is known of a fragment is found."""
+        bounds = () if self.counted is None else self.counted[:2]
+        return hashlib.sha256(self.uncounted_key + repr(bounds).encode()).digest()
+
+    @cached_property
+    def uncounted_key(self) -> bytes:
+        """A digest of the content without the lengths of texts, but with what counts as a character."""
+        between = 0 if self.counted is None else self.counted.between
+        digest = hashlib.sha256(repr((self.step.shape, self.marks, between, self.is_text)).encode())
+        digest.update(self.step.tobytes())
+        digest.update(self.byte_class.tobytes())
+        return digest.digest()
+
+
+def counting(
+    fragment: StringFragment,
+    needed: NDArray[np.int64],
+    lengths: tuple[int, int],
+    within: int,
+    any_count: tuple[bool, ...] = (False,),
+) -> StringFragment:
+    """Return a fragment that counts the characters of its texts.
+
+    Args:
+        fragment: The fragment. Its first states are those in which a character may begin.
+        needed: [N] the least number of characters that must follow in each of these, up to an end, or `ANY_COUNT`.
+        lengths: The least and the greatest number of characters.
+        within: The greatest number of states inside of one character.
+        any_count: For each end, whether a text of any length may end there.
+    """
+    between = FIRST_STATE + len(needed)
+    found = np.full(fragment.states, 0)
+    found[FIRST_STATE:between] = needed
+    # A state inside of a character leads to those after it.
+    inside = fragment.step[between:]
+    found[between:] = NEVER
+    for _ in range(within):
+        outside = (inside == DEAD) | NestedStep.is_end(inside)
+        reached = np.where(outside, NEVER, found[np.where(outside, DEAD, inside)])
+        found[between:] = reached.min(axis=1, initial=NEVER)
+    return replace(fragment, counted=Counted(*lengths, between, found, any_count))
+
+
+class FragmentInstances(NamedTuple):
+    """The instances of fragments in an automaton.
+
+    Args:
+        fragments: The fragments, each once.
+        fragment: [N] int64, which fragment each instance is one of.
+        first: [N] int64, the first state of each instance; the others follow.
+        exits: The step at each end of an instance (`NestedStep`), instance by instance: it leads to a state of the automaton, or
+            it is an end. A fragment that is called has one instance for all callers, so the frame that its end pops says where
+            the text goes on.
+        opening: [O] int64, the states in which a quote enters an instance.
+        opened: [O] int64, the instance that it enters.
+        entered: [O] int64, the state after that quote: the first of the instance, or one beside it.
+        frame: [O] int64, the frame that the quote pushes, if the fragment is called, else -1.
+        base_state: [S] int64, for a state that does as a state of an instance does, but for some texts: that state; 0 for all
+            others.
+        strings: [F] bool, which frames are those of fragments that are called: only brackets count as nesting.
+    """
+
+    fragments: tuple[StringFragment, ...]
+    fragment: NDArray[np.int64]
+    first: NDArray[np.int64]
+    exits: tuple[tuple[int, ...], ...]
+    opening: NDArray[np.int64]
+    opened: NDArray[np.int64]
+    entered: NDArray[np.int64]
+    frame: NDArray[np.int64]
+    base_state: NDArray[np.int64]
+    strings: NDArray[np.bool_]
+
+    def of_states(self) -> NDArray[np.int64]:
+        """Return [S] the instance that each state belongs to, -1 for those that belong to none."""
+        found = np.full(len(self.base_state), -1)
+        for instance, (fragment, first) in enumerate(zip(self.fragment.tolist(), self.first.tolist(), strict=True)):
+            found[first : first + self.fragments[fragment].size] = instance
+        return found
+
+    def string_ends(self, ends: int) -> NDArray[np.bool_]:
+        """Return [E] which ends of the automaton are those of strings that are called."""
+        found = np.zeros(ends, bool)
+        found[[NestedStep.number(leads) for exits in self.exits for leads in exits if NestedStep.is_end(leads)]] = True
+        return found
+
+    def renumbered(self, number: NDArray[np.int64], states: int, owner: NDArray[np.int64]) -> FragmentInstances | None:
+        """Return them in an automaton some of whose states are left out; None if part of an instance is.
+
+        Args:
+            number: [S] the new number of each state, `DEAD` for those left out.
+            states: How many states are left.
+            owner: [S] the instance that each state belongs to, as `of_states` returns it.
+        """
+        alive = number[owner_states := np.flatnonzero(owner >= 0)] != DEAD
+        sizes = np.array([self.fragments[fragment].size for fragment in self.fragment.tolist()], np.int64)
+        count = np.bincount(owner[owner_states[alive]], minlength=len(self.fragment))
+        whole = count == sizes
+        exits = [[leads if NestedStep.is_end(leads) else int(number[leads]) for leads in row] for row in self.exits]
+        lost = np.array([DEAD in row for row in exits], bool)
+        if ((count > 0) & ~whole).any() or (lost & whole).any():
+            return None
+        new_instance = np.cumsum(whole) - 1
+        kept = np.flatnonzero(whole)
+        opens = whole[self.opened] & (number[self.opening] != DEAD) & (number[self.entered] != DEAD)
+        base_state = np.zeros(states, np.int64)
+        left = np.flatnonzero(number)
+        base_state[number[left]] = number[self.base_state[left]]
+        return FragmentInstances(
+            self.fragments,
+            self.fragment[kept],
+            number[self.first[kept]],
+            tuple(tuple(exits[instance]) for instance in kept.tolist()),
+            number[self.opening[opens]],
+            new_instance[self.opened[opens]],
+            number[self.entered[opens]],
+            self.frame[opens],
+            base_state,
+            self.strings,
+        )

@@ -1,0 +1,175 @@
+"""The effects of tokens on the states of an automaton: default targets plus exceptions, for many tokens at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, NOT_LISTED, ByteDfa
+from logitkit.vocabulary.ranges import expand
+
+# Integers of any width: states are kept as narrow as they come.
+Ints: TypeAlias = NDArray[Any]
+
+# Where columns have more exceptions than this, they are copied one by one.
+MANY = 64
+
+# Tables of at most this many moves are looked at as a whole.
+SMALL = 2**14
+
+# States of an automaton that are looked at to find their commonest target.
+SEEN = 512
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TransitionColumns:
+    """A compressed table of columns.
+
+    Args:
+        default: [C] target from the states that are not listed.
+        start: [C + 1] where the exceptions of each column begin.
+        source: Source state of each exception, ascending within a column.
+        target: Its target, never the default.
+    """
+
+    default: Ints
+    start: Ints
+    source: Ints
+    target: Ints
+
+    def __len__(self) -> int:
+        return len(self.default)
+
+    def take(self, which: Ints) -> TransitionColumns:
+        """Return some of the columns, in that order."""
+        begin, end = self.start[which], self.start[which + 1]
+        start = starts(end - begin)
+        if start[-1] > MANY * len(which):
+            slices = [slice(a, b) for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
+            source = np.concatenate([self.source[s] for s in slices])
+            return TransitionColumns(
+                self.default[which], start, source, np.concatenate([self.target[s] for s in slices])
+            )
+        place, _ = expand(begin, end - begin)
+        return TransitionColumns(self.default[which], start, self.source[place], self.target[place])
+
+    @classmethod
+    def joined(cls, parts: Sequence[TransitionColumns]) -> TransitionColumns:
+        """Put several tables after one another."""
+        return cls(
+            np.concatenate([p.default for p in parts]),
+            starts(np.concatenate([p.start[1:] - p.start[:-1] for p in parts])),
+            np.concatenate([p.source for p in parts]),
+            np.concatenate([p.target for p in parts]),
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Moves:
+    """The moves of an automaton by byte class, a row each, in the narrowest integers that hold them.
+
+    Args:
+        step: [K, S] target of each state.
+        goes_on: [K, S] the same, and `NOT_LISTED` where a state only does what it falls back to does; None without fallbacks.
+        start: The start state.
+    """
+
+    step: Ints
+    goes_on: Ints | None
+    start: int
+
+    @classmethod
+    def of(cls, dfa: ByteDfa) -> Moves:
+        """Transpose the tables of an automaton."""
+        narrow = np.int16 if len(dfa.step) < 2**15 else np.int32
+        goes_on = None if dfa.fallback is None else np.ascontiguousarray(dfa.fallback.goes_on.T, narrow)
+        return cls(np.ascontiguousarray(dfa.step.T, narrow), goes_on, dfa.start)
+
+
+def of_bytes(moves: Moves) -> TransitionColumns:
+    """Return the column of every byte class.
+
+    The commonest target is the default, as far as some of the states show; with a fallback it is what the start state does, and a
+    state lists only what it does otherwise than the state that it falls back to.
+    """
+    if moves.goes_on is None:
+        columns = moves.step
+        default = np.zeros(len(columns), columns.dtype)
+        listed = columns != DEAD
+        # Death is the commonest by far; where it may not be, look.
+        states = columns.shape[1] - FIRST_STATE
+        live = listed.sum(axis=1) if listed.size <= SMALL else np.array([*map(np.count_nonzero, listed)])
+        for c in np.flatnonzero(2 * live >= states).tolist():
+            common = np.bincount(columns[c, FIRST_STATE :: 1 + states // SEEN]).argmax()
+            if np.count_nonzero(columns[c] == common) > states - live[c]:
+                default[c] = common
+                np.not_equal(columns[c], common, out=listed[c])
+    else:
+        columns = moves.goes_on
+        default = moves.step[:, moves.start]
+        listed = (columns != NOT_LISTED) & (columns != default[:, None])
+    listed[:, :FIRST_STATE] = False
+    if listed.size <= SMALL:
+        which, source = np.nonzero(listed)
+        count = np.bincount(which, minlength=len(columns))
+        return TransitionColumns(default, starts(count), source.astype(columns.dtype), columns[which, source])
+    # Row by row: arrays of all exceptions at once would be memory new from the system, whose pages cost more than the calls.
+    sources = [np.flatnonzero(row).astype(columns.dtype) for row in listed]
+    targets = [row.take(source) for row, source in zip(columns, sources, strict=True)]
+    return TransitionColumns(
+        default, starts(np.array([*map(len, sources)])), np.concatenate(sources), np.concatenate(targets)
+    )
+
+
+def then_byte(moves: Moves, table: TransitionColumns, which: Ints, symbol: Ints) -> TransitionColumns:
+    """Return the columns `which` of a table, each followed by a byte of the class `symbol`."""
+    place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
+    states = moves.step.shape[1]
+    default = moves.step[symbol, table.default[which]]
+    # A state that gets no further does from here on what it falls back to does.
+    step = moves.step if moves.goes_on is None else moves.goes_on
+    target = step.ravel().take((symbol * states)[owner] + table.target[place])
+    keep = target != default[owner]
+    if moves.goes_on is not None:
+        keep &= target != NOT_LISTED
+    return TransitionColumns(
+        default, starts(np.bincount(owner[keep], minlength=len(which))), table.source[place[keep]], target[keep]
+    )
+
+
+def contents(table: TransitionColumns) -> list[tuple[int, bytes]]:
+    """Return of each column what it is: its default and its exceptions, as bytes. Equal ones have equal contents."""
+    source, target = table.source.tobytes(), table.target.tobytes()
+    wide, narrow = table.source.itemsize, table.target.itemsize
+    bounds = table.start.tolist()
+    return [
+        (default, source[wide * a : wide * b] + target[narrow * a : narrow * b])
+        for default, a, b in zip(table.default.tolist(), bounds, bounds[1:], strict=False)
+    ]
+
+
+def merge(table: TransitionColumns) -> tuple[TransitionColumns, Ints]:
+    """Keep one of equal columns, the dead one as number 0.
+
+    Returns:
+        The distinct columns, and the new number of each old one.
+    """
+    number: dict[tuple[int, bytes], int] = {(DEAD, b""): 0}
+    merged = np.array([number.setdefault(key, len(number)) for key in contents(table)], np.int64)
+    dead = TransitionColumns(
+        np.zeros(1, table.default.dtype), np.zeros(2, np.int64), table.source[:0], table.target[:0]
+    )
+    first = np.full(len(number), -1)
+    first[merged[::-1]] = np.arange(len(merged))[::-1]
+    return TransitionColumns.joined([dead, table.take(first[1:])]), merged
+
+
+def starts(count: Ints) -> NDArray[np.int64]:
+    """Return where each of some consecutive runs begins, and the end of the last."""
+    result = np.zeros(len(count) + 1, np.int64)
+    np.cumsum(count, out=result[1:])
+    return result

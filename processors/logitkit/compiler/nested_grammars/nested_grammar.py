@@ -1,0 +1,137 @@
+"""Languages with nesting, such as that of a recursive JSON Schema: syntax trees that call each other inside brackets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Literal
+
+from logitkit.compiler.bytes.string_fragment import StringFragment
+from logitkit.compiler.nested_grammars.renumbered import renumbered
+from logitkit.patterns.syntax import Node
+
+__all__ = ["NestedGrammar", "NestedRule", "RenumberedRule", "Strings", "TextFragment"]
+
+
+@dataclass(frozen=True, slots=True)
+class NestedRule:
+    """The texts `opening` + a text of `body`. There are some, or a bracket could be followed by what leads nowhere.
+
+    Args:
+        opening: The bracket that a text of the rule begins with, and that begins nothing else where it is called; or the
+            comma before a block of items.
+        body: The rest, up to and with the closing bracket that belongs to it, or the comma after the block. No text of the
+            body goes on after that.
+        known_as: A name that it has in all grammars in which it stands, so that it is worked out once; None: it has none.
+        calls: The rules that it calls, in an order that belongs to that name.
+        recurs: Whether it may be called inside of itself, as far as is known. If not, its calls do not count as nesting.
+    """
+
+    opening: Literal["{", "[", ","]
+    body: Node
+    known_as: Hashable = None
+    calls: tuple[int, ...] = ()
+    recurs: bool = True
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The words that it reads, in an order that belongs to its name; they have the same numbers in all grammars."""
+        return ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RenumberedRule:
+    """A rule of one grammar that stands in a larger one, where what it calls and reads has other numbers.
+
+    Args:
+        inner: The rule in its own grammar. Some text belongs to it.
+        known_as: Its name, as in `NestedRule`.
+        calls: The rules that it calls, in an order that belongs to that name.
+        words: The number here of each word of its own grammar.
+        numbers: The number here of each rule of its own grammar.
+    """
+
+    inner: NestedRule
+    known_as: Hashable
+    calls: tuple[int, ...]
+    words: tuple[int, ...]
+    numbers: tuple[int, ...]
+
+    @property
+    def opening(self) -> Literal["{", "[", ","]:
+        """The bracket that it begins with."""
+        return self.inner.opening
+
+    @property
+    def recurs(self) -> bool:
+        """Whether it may be called inside of itself."""
+        return self.inner.recurs
+
+    @property
+    def body(self) -> Node:
+        """The texts after that, with the numbers that are used here."""
+        return renumbered(self.inner.body, self.numbers, self.words)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Strings:
+    """Texts that begin with a quote and call nothing. Other texts may begin so beside them, if none of these is among them.
+
+    Args:
+        fragment: The texts after the quote, and some texts besides.
+        excluded: These texts, without the closing quote.
+        tree: Returns what follows the quote as a tree, which is needed where one of several sets of strings may begin.
+    """
+
+    fragment: StringFragment
+    excluded: tuple[bytes, ...]
+    tree: Callable[[], Node]
+
+    @property
+    def opening(self) -> Literal['"']:
+        """The quote that the texts begin with."""
+        return '"'
+
+    @property
+    def body(self) -> Node:
+        """The texts after that."""
+        return self.tree()
+
+    def holds(self, text: bytes) -> bool:
+        """Whether a text is one of them, with its quotes."""
+        return text[:1] == b'"' and text[1:-1] not in self.excluded and self.fragment.holds(text[1:])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TextFragment:
+    """Texts that call nothing, as between two tags; their characters may be counted. Nothing else begins in their place.
+
+    Args:
+        opening: A byte that comes before the texts, and belongs to the rule; neither a quote nor a bracket.
+        fragment: The texts after it, up to a byte after which none of them goes on.
+    """
+
+    opening: str
+    fragment: StringFragment
+
+
+@dataclass(frozen=True, slots=True)
+class NestedGrammar:
+    """A main tree and the rules that it and they call, by `Call(index)`: recursion is what a finite automaton lacks.
+
+    Args:
+        main: The language of the whole text.
+        rules: The rules that are called, by index.
+        words: Texts of which none begins another one. `Symbol.word(i)` stands for the whole of text `i`, so that long names are
+            one step of what is worked out over characters.
+        special_tokens: The ids of special tokens. `Symbol.special_token(i)` stands for token `i` of them; only `main` has such
+            ones. The id `OTHERS` stands for all ids without text that are not listed, `WHOLE` for all ids with text that are not.
+            Ids below these stand for limits of tokens.
+        token_limits: The limits: the ids for the text and for its end, and the greatest number of tokens.
+    """
+
+    main: Node
+    rules: tuple[NestedRule | RenumberedRule | Strings | TextFragment, ...] = ()
+    words: tuple[bytes, ...] = ()
+    special_tokens: tuple[int, ...] = ()
+    token_limits: tuple[tuple[int, int, int], ...] = ()

@@ -1,0 +1,89 @@
+"""One part of a grammar: a deterministic automaton over characters, with what its brackets call and where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
+from logitkit.compiler.bytes.in_utf8 import to_bytes
+from logitkit.compiler.characters.alphabet import Alphabet
+from logitkit.compiler.characters.subset import SymbolDfa
+from logitkit.limits import Limits
+
+__all__ = ["Bracket", "Called", "Part"]
+
+# Rules that are called at once, each with the mark at its end.
+Called: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """The effect of an opening bracket in a state.
+
+    Args:
+        called: The rules that are called.
+        return_states: For each set of marks (as bits), the state after it.
+        excluded: Words that are among the strings called: the state reads the word, and calls all other strings.
+    """
+
+    called: Called
+    return_states: tuple[tuple[int, int], ...]
+    excluded: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One part.
+
+    Args:
+        dfa: Its moves by characters; None: no text belongs to it.
+        alphabet: The alphabet of these moves.
+        brackets: For each state, what opening brackets do.
+        words: For each state, where whole words lead.
+        special_tokens: For each state, where special tokens lead.
+        ends: For each state, the marks of the rules that end there, as bits; 0 for most.
+    """
+
+    dfa: SymbolDfa | None
+    alphabet: Alphabet
+    brackets: list[dict[str, Bracket]] = field(default_factory=list)
+    words: list[dict[int, int]] = field(default_factory=list)
+    special_tokens: list[dict[int, int]] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+
+    def over_bytes(self, limits: Limits) -> ByteDfa:
+        """Return its moves over bytes.
+
+        Raises:
+            PatternTooLarge: A limit is exceeded.
+        """
+        found: ByteDfa | None = self.__dict__.get("_over_bytes")
+        if found is None:
+            found = self.__dict__["_over_bytes"] = to_bytes(self.dfa, self.alphabet, limits)
+        return found
+
+    def renamed(self, names: Mapping[int, int], words: Mapping[int, int]) -> Part:
+        """Return the same part with other numbers of what it calls, and of words; a word that is not listed keeps its number."""
+        brackets = [_renamed(row, names, words) if row else row for row in self.brackets]
+        read = (
+            [{words.get(w, w): t for w, t in row.items()} if row else row for row in self.words]
+            if words
+            else self.words
+        )
+        found = Part(self.dfa, self.alphabet, brackets, read, self.special_tokens, self.ends)
+        if "_over_bytes" in self.__dict__:
+            found.__dict__["_over_bytes"] = self.__dict__["_over_bytes"]
+        return found
+
+
+def _renamed(brackets: dict[str, Bracket], names: Mapping[int, int], words: Mapping[int, int]) -> dict[str, Bracket]:
+    return {
+        opening: Bracket(
+            tuple([(names[d], mark) for d, mark in bracket.called]),
+            bracket.return_states,
+            tuple([words.get(word, word) for word in bracket.excluded]),
+        )
+        for opening, bracket in brackets.items()
+    }

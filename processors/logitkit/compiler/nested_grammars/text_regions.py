@@ -1,0 +1,255 @@
+"""Free text in an automaton, as fragments: in it nearly every token is alive, and does the same in all automata with such text.
+
+In the language of tool calls, the text before `<tool_call>` has a dozen states, one for each number of characters of the marker
+that have just been read. From each of them every token of the vocabulary leads somewhere, so following them all would take most
+of a second. But where they lead depends on the marker alone. So these states become an instance of a *fragment*
+(`compiler.bytes.string_fragment`): what tokens do in it is worked out once for each vocabulary, and known in every automaton that
+has text with the same marker.
+
+Invariants: the states of a region stand next to each other, after all other states, in an order that depends on the content of
+the region alone, as far as possible; each move out of it leads to a state, never to a call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
+from logitkit.compiler.bytes.renumbering import renumbered_table
+from logitkit.compiler.bytes.sorting import examples
+from logitkit.compiler.bytes.string_fragment import FragmentInstances, StringFragment
+
+__all__ = ["with_characters", "with_text_regions"]
+
+Ints = NDArray[np.int64]
+
+# A state that reads this many different bytes or more is in the middle of some text.
+MANY_BYTES = 48
+
+
+def with_text_regions(dfa: NestedDfa) -> NestedDfa:
+    """Return the same automaton, in which free text is known as instances of fragments."""
+    regions = _regions(dfa)
+    if not regions:
+        # Tokens are counted in tables that are put together from parts.
+        return replace(dfa, instances=dfa.instances or _none(dfa.states, dfa.frames)) if dfa.token_limits else dfa
+    inside = np.zeros(dfa.states, bool)
+    inside[np.concatenate(regions)] = True
+    order = np.concatenate([np.flatnonzero(~inside), *regions])
+    number = np.zeros(dfa.states, np.int64)
+    number[order] = np.arange(dfa.states)
+    found = _reordered(dfa, order, number)
+    instances = _none(dfa.states, dfa.frames) if found.instances is None else found.instances
+    fragments, fragment_of = list(instances.fragments), instances.fragment.tolist()
+    known = {fragment.key: place for place, fragment in enumerate(fragments)}
+    first, exits = instances.first.tolist(), list(instances.exits)
+    for region in regions:
+        begin = int(number[region[0]])
+        fragment, leads = _fragment(found, begin, begin + len(region))
+        place = known.setdefault(fragment.key, len(fragments))
+        if place == len(fragments):
+            fragments.append(fragment)
+        fragment_of.append(place)
+        first.append(begin)
+        exits.append(leads)
+    text = instances._replace(
+        fragments=tuple(fragments),
+        fragment=np.array(fragment_of, np.int64),
+        first=np.array(first, np.int64),
+        exits=tuple(exits),
+    )
+    return replace(found, instances=text)
+
+
+def _regions(dfa: NestedDfa) -> list[Ints]:
+    """Return the states of each region, in an order that its content determines."""
+    step = dfa.step
+    apart = np.zeros(dfa.states, bool)
+    apart[:FIRST_STATE] = True
+    if dfa.instances is not None:
+        apart |= dfa.instances.of_states() >= 0
+        apart |= dfa.instances.base_state > 0
+        apart[dfa.instances.opening] = True
+    # The rest after a text inside of brackets may close them, which a suffix after a fragment of text cannot.
+    apart |= _inside_brackets(dfa)
+    # A move that opens or closes a bracket has no place in a fragment.
+    apart |= ~NestedStep.is_state(step).all(axis=1)
+    bytes_of = np.bincount(dfa.byte_class, minlength=step.shape[1])
+    within = _with_limits(dfa, ~apart & (_bytes_read(step, bytes_of) >= MANY_BYTES), ~apart, bytes_of)
+    states = np.flatnonzero(with_characters(dfa, within) & ~apart)
+    if not len(states):
+        return []
+    within = np.zeros(dfa.states, bool)
+    within[states] = True
+    row, column = np.nonzero(within[step[states]] & (step[states] != DEAD))
+    source, target = states[row], step[states[row], column].astype(np.int64)
+    joined = _components(source, target, dfa.states)
+    return [_ordered(dfa, states[joined[states] == c]) for c in np.unique(joined[states]).tolist()]
+
+
+def _bytes_read(step: NDArray[np.int32], bytes_of: Ints) -> Ints:
+    """Return how many bytes lead anywhere from each state."""
+    # Symbol by symbol: a product of matrices would take eight bytes for each entry of the table.
+    found = np.zeros(len(step), np.int64)
+    for symbol, count in enumerate(bytes_of.tolist()):
+        found += count * (step[:, symbol] != DEAD)
+    return found
+
+
+def _with_limits(
+    dfa: NestedDfa, text: NDArray[np.bool_], eligible: NDArray[np.bool_], bytes_of: Ints
+) -> NDArray[np.bool_]:
+    """Return some states, [S] bool, with those of the others that are eligible and that many bytes lead to.
+
+    Where a text has reached its greatest length, little may follow. If such a state were outside, nearly every end of a token
+    would be a suffix, most of which are dead there.
+    """
+    within = text.copy()
+    fresh = np.flatnonzero(text)
+    while len(fresh):
+        rows = dfa.step[fresh].astype(np.int64)
+        limits = eligible & ~within
+        limits[:FIRST_STATE] = False
+        row, column = np.nonzero(limits[rows])
+        pairs, which = np.unique(row * dfa.states + rows[row, column], return_inverse=True)
+        many = np.bincount(which, bytes_of[column], minlength=len(pairs)) >= MANY_BYTES
+        fresh = np.unique(pairs[many] % dfa.states)
+        within[fresh] = True
+    return within
+
+
+def _inside_brackets(dfa: NestedDfa) -> NDArray[np.bool_]:
+    """Return [S] bool, the states in which a bracket is open."""
+    met = np.zeros(dfa.states, bool)
+    fresh = np.unique(dfa.entry)
+    while len(fresh):
+        met[fresh] = True
+        led = dfa.by_step(np.zeros(dfa.states, bool))
+        led.values[dfa.step[fresh]] = True
+        led.states[dfa.return_state[:, dfa.frame[led.calls]]] = True
+        led.states[:FIRST_STATE] = False
+        fresh = np.flatnonzero(led.states & ~met)
+    return met
+
+
+def with_characters(dfa: NestedDfa, text: NDArray[np.bool_], leaving: bool = False) -> NDArray[np.bool_]:
+    """Return some states, [S] bool, with those inside of a character: these lead there, and from there to these.
+
+    Inside of a character, only the bytes 0x80 to 0xBF follow. A state without moves, as after a marker, is not inside of one.
+
+    Args:
+        dfa: The automaton.
+        text: [S] bool, the states.
+        leaving: Whether a character may lead elsewhere too, as the last one of a marker does.
+    """
+    within = text.copy()
+    begins = np.ones(256, bool)
+    begins[0x80:0xC0] = False
+    first = np.unique(dfa.byte_class[begins])
+    inside = (dfa.step[:, first] == DEAD).all(axis=1) & (dfa.step != DEAD).any(axis=1)
+    inside[:FIRST_STATE] = False
+    while True:
+        led = dfa.by_step(np.zeros(dfa.states, bool))
+        led.values[dfa.step[within]] = True
+        fresh = np.flatnonzero(led.states & inside & ~within)
+        rows = dfa.step[fresh]
+        # Brackets do not lead on in the text.
+        leads = dfa.by_step(within).values[rows]
+        found = leads.any(axis=1) if leaving else (leads | (rows == DEAD)).all(axis=1)
+        if not found.any():
+            return within
+        within[fresh[found]] = True
+
+
+def _components(source: Ints, target: Ints, states: int) -> Ints:
+    """Return a number for each state, equal for states that are joined by moves."""
+    found: Ints = np.arange(states)
+    while True:
+        before = found.copy()
+        least = np.minimum(found[source], found[target])
+        np.minimum.at(found, source, least)
+        np.minimum.at(found, target, least)
+        found = found.take(found)
+        if np.array_equal(found, before):
+            return found
+
+
+def _ordered(dfa: NestedDfa, region: Ints) -> Ints:
+    """Return the states of a region as they are met from the one that most moves lead to."""
+    step = dfa.step
+    inside = np.zeros(dfa.states, bool)
+    inside[region] = True
+    # Bytes in order, each class where its first byte stands: so that numbers of classes do not matter.
+    _, first = np.unique(dfa.byte_class, return_index=True)
+    columns = dfa.byte_class[np.sort(first)]
+    rows = step[region][:, columns]
+    met = np.bincount(rows[inside[rows]].ravel(), minlength=dfa.states)
+    order: dict[int, None] = {}
+    # Where no move stays in the region, any of its states will do.
+    for root in [int(region[np.argmax(met[region])]), *region.tolist()]:
+        todo = [root]
+        while todo:
+            fresh: list[int] = []
+            for state in todo:
+                if state not in order:
+                    order[state] = None
+                    fresh.extend(t for t in step[state, columns].tolist() if inside[t] and t not in order)
+            todo = fresh
+    return np.array([*order], np.int64)
+
+
+def _fragment(dfa: NestedDfa, begin: int, end: int) -> tuple[StringFragment, tuple[int, ...]]:
+    """Return the fragment that some states are an instance of, and where each of its ends leads."""
+    rows = dfa.step[begin:end].astype(np.int64)
+    # Classes of bytes that the region tells apart, numbered by their first bytes.
+    _, column = examples_of_columns(rows)
+    first, byte_class = examples(column[dfa.byte_class])
+    rank = np.argsort(np.argsort(first))
+    byte_class = rank[byte_class]
+    rows = rows[:, dfa.byte_class[np.sort(first)]]
+    outside = (rows != DEAD) & ((rows < begin) | (rows >= end))
+    leads = list(dict.fromkeys(rows[outside].tolist()))
+    number = {state: place for place, state in enumerate(leads)}
+    step = np.where(rows == DEAD, DEAD, rows - begin + FIRST_STATE)
+    step[outside] = NestedStep.end(np.array([number[s] for s in rows[outside].tolist()], np.int64))
+    whole = np.concatenate([np.zeros((FIRST_STATE, step.shape[1]), np.int32), step.astype(np.int32)])
+    return StringFragment(whole, byte_class, tuple(range(1, len(leads) + 1)), is_text=True), tuple(leads)
+
+
+def examples_of_columns(rows: Ints) -> tuple[Ints, Ints]:
+    """Return one example of each group of equal columns, and the group of each column."""
+    _, first, which = np.unique(rows, axis=1, return_index=True, return_inverse=True)
+    return first, which.ravel()
+
+
+def _reordered(dfa: NestedDfa, order: Ints, number: Ints) -> NestedDfa:
+    """Return the automaton with other numbers of its states."""
+    means = dfa.renumbered_steps(number.astype(np.int32))
+    instances = (
+        None if dfa.instances is None else dfa.instances.renumbered(number, dfa.states, dfa.instances.of_states())
+    )
+    return replace(
+        dfa,
+        step=renumbered_table(dfa.step, order, means),
+        accepting=dfa.accepting[order],
+        start=int(number[dfa.start]),
+        entry=number[dfa.entry],
+        return_state=number[dfa.return_state],
+        need=dfa.need[order],
+        special_tokens={token: number[leads[order]] for token, leads in dfa.special_tokens.items()},
+        instances=instances,
+        returns={int(number[state]): end for state, end in dfa.returns.items()},
+        token_limits=tuple(t._replace(fresh=number[t.fresh], later=number[t.later]) for t in dfa.token_limits),
+    )
+
+
+def _none(states: int, frames: int) -> FragmentInstances:
+    """Return the instances of an automaton that has none."""
+    nothing = np.zeros(0, np.int64)
+    base_state, strings = np.zeros(states, np.int64), np.zeros(frames, bool)
+    return FragmentInstances((), nothing, nothing, (), nothing, nothing, nothing, nothing, base_state, strings)

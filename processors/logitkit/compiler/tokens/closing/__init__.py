@@ -1,7 +1,0 @@
-"""The tokens to an end: states that cannot end are left out, and a limit of tokens is kept.
-
-dead_ends               the states from which no end can be reached
-min_tokens_to_finish    the least number of tokens to an end
-flat_closing            that of a finite automaton
-grammar_closing         an upper bound on that of a grammar
-"""

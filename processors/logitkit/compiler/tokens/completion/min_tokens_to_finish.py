@@ -1,0 +1,154 @@
+"""The least number of tokens that are needed to the end of a text.
+
+The cost of a state is the number of tokens to the closing bracket of its part, or to the end of the text; that of a frame is the
+number from the state after it. The costs of a stack add up. Only ways are counted that go no deeper than they must, so that there
+is room for them whatever is on the stack. A way on which one token closes a bracket and goes on after it does not count. Where
+characters are counted, only tokens that are legal with any count of the state are followed. So it is a bound that can be kept:
+from every state some token leads to where one token less is needed.
+
+Source: Knuth, A generalization of Dijkstra's algorithm (1977), for the least costs of derivations.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.string_fragment import FragmentInstances
+from logitkit.compiler.bytes.transition_columns import Ints
+from logitkit.compiler.tokens.effects.action_table import ActionTable
+from logitkit.compiler.tokens.tables.counted_state import Counting
+from logitkit.compiler.tokens.tables.targets import Targets
+from logitkit.limits import Limits
+
+__all__ = ["UNREACHABLE", "min_tokens_to_finish"]
+
+# In place of a cost: there is no way.
+UNREACHABLE = 2**28
+
+
+def min_tokens_to_finish(
+    dfa: NestedDfa, source: Ints, target: Ints, table: ActionTable, limits: Limits, whatever_count: bool = True
+) -> NDArray[np.int32]:
+    """Return the tokens that are needed from each state and frame, `UNREACHABLE` where the tokens do not lead to the end.
+
+    Args:
+        dfa: The automaton over bytes.
+        source: States in which some token is legal, one entry for each target that a token may have there.
+        target: That target: a state or an action.
+        table: The actions.
+        limits: Bound on the work.
+        whatever_count: Whether only tokens are followed that are legal with all counts of characters in a state.
+
+    Raises:
+        PatternTooLarge: It takes too many steps.
+    """
+    states = dfa.states + dfa.frames
+    targets = Targets(states, dfa.frames)
+    count = states + len(table.state)
+    source, target = np.divmod(np.unique(source * np.int64(count) + target), count)
+    inside = (source >= FIRST_STATE) & (source < dfa.states) & (target >= FIRST_STATE)
+    height = np.concatenate([np.zeros(states, np.int64), table.height])
+    pops = np.concatenate([np.zeros(states, bool), (table.rest > 0) & (table.closes < 0)])
+    # A string or a block of items may be open besides as many brackets as are allowed, and heights count it.
+    need = np.concatenate([dfa.need, np.zeros(dfa.frames, np.int64)]) + int(dfa.uncounted.any())
+    kept = inside & (height[target] <= need[source]) & ~pops[target]
+    if whatever_count and table.counting is not None and dfa.instances is not None:
+        kept[kept] = _whatever_the_count(
+            dfa.instances, Counting.of(table.counting), source[kept], target[kept], targets
+        )
+    ways = _Ways(dfa, table, source[kept], target[kept], limits)
+    found = ways.costs(np.ones(len(dfa.return_state), bool))
+    if dfa.blocks:
+        # A block ends with a comma or with a bracket: after a bracket fewer tokens are needed, where one is possible.
+        ended = ways.costs(_preferred(dfa, found))
+        if not ((ended == UNREACHABLE) & (found < UNREACHABLE)).any():
+            found = ended
+    return found
+
+
+def _preferred(dfa: NestedDfa, cost: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return [E] which ends texts may be completed with: of those of a block, the one after which the least is needed."""
+    returned = dfa.return_state[:, dfa.is_block]
+    meets = returned != DEAD
+    found: NDArray[np.bool_] = ~meets.any(axis=1)
+    found[np.where(meets, cost[returned], UNREACHABLE + 1).argmin(axis=0)] = True
+    return found
+
+
+class _Ways(NamedTuple):
+    """The ways on which texts are completed.
+
+    Args:
+        dfa: The automaton over bytes.
+        table: The actions.
+        source: [N] states, ascending.
+        target: [N] what some token does there: a state or an action.
+        limits: Bound on the work.
+    """
+
+    dfa: NestedDfa
+    table: ActionTable
+    source: Ints
+    target: Ints
+    limits: Limits
+
+    def costs(self, ends: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """Return the tokens that are needed if texts are completed with some of the automaton's ends only, [E] bool."""
+        dfa, table, source, target, limits = self
+        states = dfa.states + dfa.frames
+        targets = Targets(states, dfa.frames)
+        cost = np.full(states + len(table.state), UNREACHABLE)
+        cost[np.flatnonzero(dfa.accepting)] = 0
+        cost[[*dfa.returns]] = 0
+        cost[DEAD] = 0
+        closes = np.flatnonzero(table.closes >= 0)
+        cost[targets.action(closes[ends[table.closes[closes]]])] = 0
+        # A state that is not reached costs too much to be counted twice.
+        pushed = np.flatnonzero(table.rest == 0)
+        returned, frame = dfa.return_state[ends].T, targets.frame(np.arange(dfa.frames))
+        first = np.flatnonzero(np.append(True, source[1:] != source[:-1])[: len(source)])
+        steps = 0
+        while True:
+            steps += 1 + len(source) // 64
+            limits.check_work(steps)
+            if dfa.frames:
+                cost[frame] = cost[returned].max(axis=1)
+            pushes = cost[table.state[pushed]] + cost[table.pushed[pushed]].sum(axis=1)
+            cost[targets.action(pushed)] = np.minimum(pushes, UNREACHABLE)
+            if not len(source):
+                break
+            least = np.minimum.reduceat(np.minimum(cost[target] + 1, UNREACHABLE), first)
+            better = np.minimum(least, cost[source[first]])
+            if (better == cost[source[first]]).all():
+                break
+            cost[source[first]] = better
+        return cost[:states].astype(np.int32)
+
+
+def _whatever_the_count(
+    instances: FragmentInstances, counting: Counting, source: Ints, target: Ints, targets: Targets
+) -> NDArray[np.bool_]:
+    """Return whether some targets are legal with all counts with which rows may be in their states.
+
+    Args:
+        instances: The instances of fragments, of which some count. States say how many characters are missing, so none is too
+            few.
+        counting: The effects of actions on the count.
+        source: [N] the states.
+        target: [N] the targets.
+        targets: Says which of them are actions.
+    """
+    highest = np.zeros(len(instances.base_state), np.int64)
+    for number, first in zip(instances.fragment.tolist(), instances.first.tolist(), strict=True):
+        fragment = instances.fragments[number]
+        if fragment.counted is not None:
+            highest[first : first + fragment.size] = fragment.highest_counts[FIRST_STATE:]
+    found = ~targets.is_action(target)
+    at = np.flatnonzero(~found)
+    found[at] = highest[source[at]] <= counting.high[targets.action_number(target[at])]
+    return found

@@ -1,0 +1,240 @@
+"""The columns of the tokens of a vocabulary in a fragment, whatever comes after it: worked out once, and kept.
+
+A token may end the fragment and go on: of `x", "` the first two bytes belong to a string, the other three to the text after it.
+Only the automaton in which the fragment stands knows what these three do there. So here they lead to the end and a *token
+suffix*, by its number.
+
+The classes of tokens are found as those of any automaton (`token_classes`). For that, the end is a chain of states which
+counts the bytes after it: where a token leads to the third of them, its last three bytes are the suffix.
+
+If the fragment counts characters, a target says how many as well: its states and its ends have a number for each number of
+characters that a token may have. The result is the same for strings of up to 100 characters and of up to 10,000.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.budget import one_budget, outside_budget, spend_once
+from logitkit.compiler.bounded_cache import BoundedCache
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.sorting import stable_order, which_of
+from logitkit.compiler.bytes.string_fragment import QUOTE, StringFragment
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
+from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets, sums_by_run
+from logitkit.compiler.tokens.effects.text_suffixes import TextSuffixes
+from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, TokenClasses, classes_by_level
+from logitkit.compiler.tokens.fragments.fragment_stores import CountingStore, FragmentTargets, fragment_store
+from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["FragmentTokens", "fragment_tokens"]
+
+# The most bytes that are kept for one vocabulary.
+REMEMBERED_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FragmentTokens:
+    """The target of each class of tokens in each state of a fragment, and in the state before the quote that begins it.
+
+    Tokens that do alike in the fragment, and leave as many bytes, are of one *group*; those of them that leave the same bytes are
+    of one class. A group of strings of up to 1,000 characters may end in any of 1,000 states, and has a hundred classes: so
+    entries are those of groups.
+
+    Args:
+        class_of: [V] class of each token; class 0 is dead everywhere.
+        group: [C] the group of each class.
+        table: The column of each group.
+        inner_digest: [G] uint64, a digest of all entries of a group that stay in the fragment.
+        inner_set: [G] the number of the set of these entries.
+        ended: Each class with each end that it leads to, as numbers, ascending; see `ended_by` and `find_ended`.
+        outer_digest: uint64, a digest of the states in which it does that.
+        outer_set: The number of the set of these states.
+        which: The index of that end in the next three arrays, as many end alike.
+        mark: The number of each end in the fragment.
+        characters: The number of characters before each end.
+        rest: The number of the suffix after each end.
+        targets: The numbers of states and ends in `table`.
+        work: Steps that it took.
+        token_suffixes: The suffixes, if the fragment is free text; None: those of the vocabulary.
+    """
+
+    class_of: Ints
+    group: NDArray[np.int64]
+    table: TransitionColumns
+    inner_digest: NDArray[np.uint64]
+    inner_set: NDArray[np.int64]
+    ended: NDArray[np.int64]
+    outer_digest: NDArray[np.uint64]
+    outer_set: NDArray[np.int64]
+    which: NDArray[np.int64]
+    mark: NDArray[np.int64]
+    characters: NDArray[np.int64]
+    rest: NDArray[np.int64]
+    targets: FragmentTargets
+    work: int
+    token_suffixes: TextSuffixes | None = None
+
+    @property
+    def states(self) -> int:
+        """The number of states of the fragment; as a state, that before the quote."""
+        return self.targets.states
+
+    def ended_by(self) -> Ints:
+        """Return the class of each entry of `ended`."""
+        found: Ints = self.class_ends // self.targets.size
+        return found
+
+    def find_ended(self, classes: Ints, targets: Ints) -> Ints:
+        """Return the entries of `ended` that are these classes with these ends."""
+        found: Ints = np.searchsorted(self.class_ends, classes * np.int64(self.targets.size) + targets)
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        table = self.table
+        arrays = (self.class_of, self.inner_digest, self.inner_set, table.start, table.source, table.target)
+        return (
+            sum(array.nbytes for array in arrays)
+            + 40 * (len(self.group) + len(self.class_ends))
+            + self.outer_set.nbytes
+        )
+
+
+_known: WeakKeyDictionary[Vocabulary, BoundedCache[bytes, FragmentTokens]] = WeakKeyDictionary()
+_lock = Lock()
+
+
+def fragment_tokens(fragment: StringFragment, vocabulary: Vocabulary, limits: Limits) -> FragmentTokens:
+    """Return what the tokens of a vocabulary do in a fragment.
+
+    What is known already counts against limits as if it were worked out now.
+
+    Raises:
+        PatternTooLarge: A limit is exceeded.
+    """
+    with _lock:
+        known = _known.setdefault(vocabulary, BoundedCache(REMEMBERED_BYTES))
+        found = known.get(fragment.uncounted_key)
+    if found is None:
+        with outside_budget(), one_budget(limits.work):
+            found = _made(fragment, vocabulary, limits)
+        with _lock:
+            known.keep(fragment.uncounted_key, found, found.nbytes)
+    spend_once((FragmentTokens, fragment.uncounted_key), found.work)
+    return found
+
+
+def _made(fragment: StringFragment, vocabulary: Vocabulary, limits: Limits) -> FragmentTokens:
+    token_suffixes = vocabulary.token_suffixes
+    chain = vocabulary.trie.depth if fragment.is_text else token_suffixes.longest + 1
+    targets = FragmentTargets(
+        fragment.states, len(fragment.marks), chain, 1 if fragment.counted is None else vocabulary.trie.depth
+    )
+    # One class of bytes for the quote alone, if it has none yet.
+    byte_class, own = fragment.byte_class, fragment.step
+    if np.count_nonzero(byte_class == byte_class[QUOTE]) > 1:
+        own = np.append(own, own[:, byte_class[[QUOTE]]], axis=1)
+        byte_class = byte_class.copy()
+        byte_class[QUOTE] = own.shape[1] - 1
+    before = np.zeros((1, own.shape[1]), np.int32)
+    before[0, byte_class[QUOTE]] = DEAD if fragment.is_text else FIRST_STATE
+    if fragment.counted is None:
+        store = fragment_store(np.concatenate([own, before]), byte_class, targets, limits)
+    else:
+        store = CountingStore(fragment, np.concatenate([own, before]), targets, limits)
+    classes = classes_by_level(store, byte_class, vocabulary.trie)
+    # In long strings each state does one thing with a token, which is quick to find.
+    work = store.work // 2 + len(classes.class_of) // IDS_A_STEP
+    return _by_suffix(classes, fragment, targets, vocabulary, work)
+
+
+def _by_suffix(
+    classes: TokenClasses, fragment: StringFragment, targets: FragmentTargets, vocabulary: Vocabulary, work: int
+) -> FragmentTokens:
+    """Cut the classes of tokens so that all tokens of each leave the same bytes.
+
+    Args:
+        classes: The classes, which become groups.
+        fragment: The fragment.
+        targets: The numbers of its states and ends.
+        vocabulary: The tokens.
+        work: The steps that were counted before.
+    """
+    table, of_vocabulary = classes.transitions, vocabulary.token_suffixes
+    owner = np.repeat(np.arange(len(table)), np.diff(table.start))
+    is_end = targets.is_end(table.target)
+    outside = np.flatnonzero(is_end)
+    inner_digest, inner_set = _inside(table, ~is_end)
+    # The ends that each group leads to: few kinds, in thousands of states perhaps, so that sorting would be slow.
+    ended = table.target[outside].astype(np.int64)
+    met = np.bincount(ended) > 0
+    present, choices = np.flatnonzero(met), max(int(np.count_nonzero(met)), 1)
+    key = owner[outside] * choices + (np.cumsum(met) - 1)[ended]
+    done, which = which_of(key)
+    source = table.source[outside[stable_order(which)]]
+    start = starts(np.bincount(which, minlength=len(done)))
+    # In digests, one number that is not a target stands for all ends.
+    any_end = 1 + max(int(table.target.max(initial=0)), targets.states)
+    outer_digest = sums_by_run(digest_of_pairs(source, np.full(len(source), any_end)), start)
+    _, outer_set = distinct_sets(outer_digest, np.zeros_like(done), PairSets(start, source, np.zeros_like(source)))
+    group, choice = np.divmod(done, choices)
+    target = present[choice]
+    ending, unread = targets.ended(target)
+    longest = np.zeros(len(table), np.int64)
+    np.maximum.at(longest, group, unread)
+    tokens = np.flatnonzero((longest > 0).take(classes.class_of))
+    mine = classes.class_of[tokens].astype(np.int64)
+    bounds = np.searchsorted(group, np.arange(len(table) + 1))
+    token_suffixes = None
+    if fragment.is_text:
+        item, owner = expand(bounds[mine], bounds[mine + 1] - bounds[mine])
+        token_suffixes = TextSuffixes.of(vocabulary, tokens[owner], unread[item])
+    find = of_vocabulary.of_token.find if token_suffixes is None else token_suffixes.find
+    token_suffix = find(tokens, longest[mine])
+    count = len(of_vocabulary) if token_suffixes is None else len(token_suffixes)
+    _, first, inverse = np.unique(mine * count + token_suffix, return_index=True, return_inverse=True)
+    # Those without suffixes, and then the new ones, in place of all others.
+    kept = np.flatnonzero(longest == 0)
+    number = np.zeros(len(table), np.int32)
+    number[kept] = np.arange(len(kept))
+    class_of = number.take(classes.class_of)
+    class_of[tokens] = len(kept) + inverse.ravel()
+    groups = np.concatenate([kept, mine[first]])
+    example = np.concatenate([np.zeros(len(kept), np.int64), tokens[first]])
+    item, owner = expand(bounds[groups], bounds[groups + 1] - bounds[groups])
+    ends, which = which_of(ending[item] * np.int64(count) + find(example[owner], unread[item]))
+    ending, rest = np.divmod(ends, count)
+    narrow = np.int16 if len(groups) < 2**15 else np.int32
+    return FragmentTokens(
+        class_of.astype(narrow),
+        groups,
+        table,
+        inner_digest,
+        inner_set,
+        owner * np.int64(targets.size) + target[item],
+        outer_digest[item],
+        outer_set[item],
+        which,
+        *targets.ending(ending),
+        rest,
+        targets,
+        work,
+        token_suffixes,
+    )
+
+
+def _inside(table: TransitionColumns, inside: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the digest and the number of the set of those entries of each group that stay in the fragment."""
+    start = np.append(0, np.cumsum(inside))[table.start]
+    sets = PairSets(start, table.source[inside], table.target[inside])
+    digest = sums_by_run(digest_of_pairs(sets.first, sets.second), start)
+    return digest, distinct_sets(digest, np.zeros(len(digest), np.int64), sets)[1]

@@ -1,0 +1,166 @@
+"""The mask key of a row with a stack, on which its mask depends, and the classes that are legal there."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bounded_cache import BoundedCache
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
+from logitkit.compiler.tokens.tables.counted_state import StateAndCount
+from logitkit.compiler.tokens.tables.token_table import STAY
+
+if TYPE_CHECKING:
+    from logitkit.compiler.tokens.tables.pushdown_table import PushdownTable
+
+__all__ = ["ILLEGAL", "NO_LIMIT", "LegalClasses", "MaskKey"]
+
+# In place of the tokens that are left to a row: nothing is counted.
+NO_LIMIT = -1
+
+# The cost of an illegal token.
+ILLEGAL = 2**30
+
+# The most bytes that are kept of the suffixes that are legal after some frames, which many keys share.
+REMEMBERED_BYTES = 2**20
+
+# Tokens may pop more frames than Python's stack is deep: this many are followed at once.
+RECURSION = 64
+
+
+class MaskKey(NamedTuple):
+    """All that the mask of a row depends on.
+
+    Args:
+        state: Its state, with the least count for which the same tokens are legal.
+        frames: The frames on the stack that a token may pop, the innermost last.
+        room: How many frames more it may have, as far as that matters.
+        slack: How many tokens more than needed are left to it, as far as that matters; `NO_LIMIT` where they are not counted.
+    """
+
+    state: int
+    frames: tuple[int, ...]
+    room: int
+    slack: int
+
+
+class LegalClasses:
+    """Which classes are legal for each mask key of one automaton."""
+
+    def __init__(self, automaton: PushdownTable) -> None:
+        # Not the automaton itself, which keeps this: they would keep each other.
+        self.nesting, self.states, self.classes = automaton.nesting, automaton.states, automaton.classes
+        self.targets = automaton.targets
+        self.default, self.cost, self.action_cost = automaton.default, automaton.cost, automaton.action_cost
+        self.fallback, self.counting = automaton.fallback, automaton.counting
+        self.row_start, self.row_class, self.row_target = (
+            automaton.row_start,
+            automaton.row_class,
+            automaton.row_target,
+        )
+        self.highest = int(self.nesting.height.max(initial=0))
+        self._after: BoundedCache[tuple[tuple[int, ...], int], NDArray[np.bool_]] = BoundedCache(REMEMBERED_BYTES)
+
+    def of(self, mask_key: MaskKey) -> NDArray[np.bool_]:
+        """Return which classes are legal for a mask key of a live state: [C] bool."""
+        state, count = StateAndCount.state(mask_key.state), StateAndCount.count(mask_key.state)
+        if self.nesting.cost is None:
+            legal = self._legal(state, mask_key.frames, mask_key.room, self.default != DEAD)
+        else:
+            needed = int(self.cost[state] + self.cost[[*mask_key.frames]].sum())
+            otherwise = np.where(self.default == STAY, needed, self.cost[self.default])
+            costs = np.where(self.default == DEAD, ILLEGAL, otherwise)
+            self._costs(state, mask_key.frames, mask_key.room, costs)
+            legal = costs <= (ILLEGAL - 1 if mask_key.slack == NO_LIMIT else needed + mask_key.slack - 1)
+        return legal if self.counting is None else self._within(state, count, legal)
+
+    def _within(self, state: int, count: int, legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Forbid the classes whose actions are illegal with a count, in place. States that count fall back to nothing."""
+        assert self.counting is not None
+        begin, symbol, which = self._actions
+        row = slice(int(begin[state]), int(begin[state + 1]))
+        low, high = self.counting.low[which[row]], self.counting.high[which[row]]
+        legal[symbol[row]] &= (low <= count) & (count <= high)
+        return legal
+
+    @cached_property
+    def _actions(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.int64]]:
+        """Where the actions of each row begin; the class and the number of each."""
+        outside = np.flatnonzero(self.targets.is_action(self.row_target))
+        which = self.targets.action_number(self.row_target[outside].astype(np.int64))
+        return np.searchsorted(outside, self.row_start), self.row_class[outside], which
+
+    def _legal(self, state: int, frames: tuple[int, ...], room: int, legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Write to `legal` whether each class that a row lists is legal, and return it.
+
+        Args:
+            state: A state, or a frame that has been popped.
+            frames: The frames below it that a token may pop.
+            room: How many frames more there may be.
+            legal: [C].
+        """
+        if self.fallback is not None and (below := int(self.fallback[state])) != state:
+            self._legal(below, frames, room, legal)
+        row = slice(int(self.row_start[state]), int(self.row_start[state + 1]))
+        legal[self.row_class[row]] = self.row_target[row] != DEAD
+        begin, symbol, which = self._actions
+        row = slice(int(begin[state]), int(begin[state + 1]))
+        if row.start < row.stop:
+            nesting = self.nesting
+            height, rest = nesting.height[which[row]], nesting.rest[which[row]]
+            legal[symbol[row]] = (height <= room) & self._legal_suffixes(
+                frames, room + nesting.counted(frames[-1:], self.states)
+            )[rest]
+        return legal
+
+    def _legal_suffixes(self, frames: tuple[int, ...], room: int) -> NDArray[np.bool_]:
+        """Return [C] which suffixes are legal once the innermost frame is popped; class 0, which is not a suffix, is."""
+        # More room than any action needs is the same as that much.
+        room = min(room, self.highest)
+        found = self._after.get((frames, room))
+        if found is None:
+            if len(frames) > RECURSION and len(frames) % RECURSION == 0:
+                # The suffixes after lower frames are worked out first, from the bottom up, so that Python's stack is deep enough.
+                for depth in range(RECURSION, len(frames), RECURSION):
+                    self._legal_suffixes(frames[:depth], room + self.nesting.counted(frames[depth:], self.states))
+            found = np.zeros(self.classes, np.bool_)
+            if frames:
+                self._legal(frames[-1], frames[:-1], room, found)
+            found[0] = True
+            self._after.keep((frames, room), found, found.nbytes)
+        return found
+
+    def _costs(self, state: int, frames: tuple[int, ...], room: int, costs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Write to `costs` the tokens needed after each class that a row lists, `ILLEGAL` where it is illegal, and return it.
+
+        Args:
+            state: A state, or a frame that has been popped.
+            frames: The frames below it that a token may pop.
+            room: How many frames more there may be.
+            costs: [C].
+        """
+        if self.fallback is not None and (below_it := int(self.fallback[state])) != state:
+            self._costs(below_it, frames, room, costs)
+        nesting = self.nesting
+        row = slice(int(self.row_start[state]), int(self.row_start[state + 1]))
+        target = self.row_target[row].astype(np.int64)
+        below = int(self.cost[[*frames]].sum())
+        outside = self.targets.is_action(target)
+        cost = np.where(target == DEAD, ILLEGAL, self.cost.take(np.where(outside, DEAD, target)) + below)
+        # To end is always possible where it is legal.
+        cost[target == FINISHED] = -1
+        if outside.any():
+            which = self.targets.action_number(target[outside])
+            rest = nesting.rest[which]
+            cost_after = self.action_cost[which] + below
+            if rest.any():
+                after = np.full(self.classes, ILLEGAL, np.int64)
+                if frames:
+                    self._costs(frames[-1], frames[:-1], room + nesting.counted(frames[-1:], self.states), after)
+                cost_after = np.where(rest > 0, after[rest], cost_after)
+            cost[outside] = np.where(nesting.height[which] > room, ILLEGAL, cost_after)
+        costs[self.row_class[row]] = cost
+        return costs

@@ -21,8 +21,8 @@ from benchmarks.side_by_side import medians, seconds
 from benchmarks.suite import SUITE, Entry
 from benchmarks.tables import Tables
 from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.runtime.automaton_registry import AutomatonRegistry
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import Bank
 from logitkit.runtime.constraint import mask_rows
 from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.vocabulary import Vocabulary
@@ -151,12 +151,12 @@ def test_first_visit(
     states = np.unique(np.linspace(2, automaton.states - 1, 40).astype(int)).tolist()
     logits = torch.zeros(1, vocabulary.size)
     assert automaton.by_class[0].size == vocabulary.size
-    cold = Bank()
-    lease = cold.lease(automaton)
+    cold = AutomatonRegistry()
+    handle = cold.register(automaton)
     at = iter(states)
 
     def visit() -> None:
-        values = (torch.tensor([v]) for v in (lease.slot, lease.generation, next(at)))
+        values = (torch.tensor([v]) for v in (handle.slot, handle.generation, next(at)))
         mask_rows(cold, AutomatonState(*values), logits)
 
     benchmark.pedantic(visit, rounds=len(states), warmup_rounds=0)

@@ -23,4 +23,4 @@ def forget(vocabulary: Vocabulary) -> None:
     shared._bytes = 0
     classes._build.cache_clear()
     classes._named.cache_clear()
-    assert not len(shared.bank.masks), "an earlier automaton is still in use"
+    assert not len(shared.registry.masks), "an earlier automaton is still in use"

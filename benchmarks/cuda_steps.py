@@ -136,7 +136,7 @@ def timed(name: str, processor: Any, rows: int, at_once: list[int]) -> dict[str,
         "both": both,
     }
     if isinstance(processor, Constraint) and isinstance(state, ConstraintState) and switch.runs_on(token, logits):
-        tables = processor.bank.layout_on(logits.device).kernel_tables
+        tables = processor.registry.layout_on(logits.device).kernel_tables
         place = state.at.slot, state.at.generation, (state.at.state, state.stack, state.left)
         ways["fused"] = lambda: constraint_step(tables, *place, none, logits)
     graphs = {way: captured(function, CALLS)[0] for way, function in ways.items()}

@@ -115,7 +115,7 @@ class _Texts:
         self.state = self.beginning
 
     def forget(self) -> None:
-        self.constraint.bank.masks.drop_slot(self.constraint.lease().slot)
+        self.constraint.registry.masks.drop_slot(self.constraint.handle().slot)
 
 
 class _Alone(_Texts):

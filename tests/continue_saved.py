@@ -25,7 +25,7 @@ def main(folder: Path) -> None:
     """Load the state of every row after two tokens, continue, and write the logits."""
     first = lk.Regex("[0-9]{3}", vocabulary())
     first.init_state(lk.Context.of([[]], COLUMNS))
-    # Every automaton of the registry is in the bank, in another order than where the states were saved.
+    # Every automaton of the registry is in the registry, in another order than where the states were saved.
     for row in reversed(ROWS):
         row.processor.init_state(lk.Context.of([[]], COLUMNS))
     found = {}

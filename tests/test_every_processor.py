@@ -212,7 +212,7 @@ def test_a_saved_state_continues(row: Row, data: st.DataObject) -> None:
 
 
 def test_saved_states_continue_in_another_process(tmp_path: Path) -> None:
-    """There, other automata have the slots of the bank that they have here."""
+    """There, other automata have the slots of the registry that they have here."""
     wanted = {}
     for number, row in enumerate(ROWS):
         batch = continue_saved.batch(row)

@@ -55,7 +55,8 @@ def compiled(processor: lk.Processor[Any]) -> Callable[..., tuple[Any, Tensor]]:
 
 @pytest.mark.parametrize("kind", of_all(KINDS, 2))
 def test_a_compiled_graph_gives_the_same(kind: str) -> None:
-    """One graph serves all rows of a kind, from any class of the kind, also after the bank got other automata and dropped them.
+    """One graph serves all rows of a kind, from any class of the kind, also after the registry got other automata and dropped
+    them.
 
     Tracing takes most of the time, so each kind is traced for one dtype. The tests above run every row with all dtypes.
     """
@@ -79,7 +80,7 @@ def test_a_compiled_graph_gives_the_same(kind: str) -> None:
 
 
 def test_a_compiled_graph_runs_automata_that_came_later() -> None:
-    """A graph reads the tables of the bank as inputs, not as constants; a freed slot serves the next automaton."""
+    """A graph reads the tables of the registry as inputs, not as constants; a freed slot serves the next automaton."""
     torch.compiler.reset()
     first = lk.Regex("[a-z]{90}", vocabulary())
     one_step = compiled(first)

@@ -26,7 +26,7 @@ def leaves(state: Any) -> list[Tensor]:
 
 @pytest.mark.parametrize("row", ROWS if CI else ONE_OF_EACH, ids=str)
 def test_a_step_reads_nothing_on_the_host(row: Row) -> None:
-    # A vocabulary of its own, since the bank of a vocabulary keeps its tables on each device.
+    # A vocabulary of its own, since the registry of a vocabulary keeps its tables on each device.
     special = {"<s>": 0, "</s>": EOS, "<pad>": PAD}
     processor = row.make(lk.Vocabulary(TOKENS, eos_ids=[EOS], size=COLUMNS, pad_id=PAD, special=special))
     with fake_cuda() as device:

@@ -16,7 +16,7 @@ import logitkit as lk
 from logitkit.batching import steps_of
 from logitkit.configuration import installed_kinds
 from logitkit.errors import ConfigurationError, LogitkitError
-from logitkit.runtime import BankUser, shared_by
+from logitkit.runtime import RegistryUser, shared_by
 from logitkit_adapters.hooks.recent import ENTRY_BYTES, Recent
 from logitkit_adapters.vllm import configurations as configurations_module
 from logitkit_adapters.vllm import verdicts
@@ -302,23 +302,23 @@ def test_what_workers_keep_is_bounded() -> None:
     configurations = Configurations(vocabulary, processor_bytes=limit, verdict_bytes=10_000)
     shared = shared_by(vocabulary)
     shared.cached_bytes = limit
-    banks = set()
+    registries = set()
     for number in range(200):
         text = CONFIGS[number % len(CONFIGS)].replace("%d", str(number + 1))
         what = asked(params(text))
         assert what is not None
         configurations.check(what)
         for step in steps_of(configurations.processor(what)).values():
-            if isinstance(step, BankUser):
-                banks.add(step.lease().bank)
+            if isinstance(step, RegistryUser):
+                registries.add(step.handle().registry)
     gc.collect()
     assert 10 < len(configurations.processors) < 20
     assert configurations.processors.nbytes <= limit
     assert configurations.verdicts.nbytes <= 10_000
     assert shared._bytes <= limit
-    assert len(banks) == 3
-    # No bank holds an automaton whose processor has gone.
-    assert sum(len(bank._leases) for bank in banks) <= 2 * len(configurations.processors)
+    assert len(registries) == 3
+    # No registry holds an automaton whose processor has gone.
+    assert sum(len(registry._handles) for registry in registries) <= 2 * len(configurations.processors)
 
 
 def test_bans_of_a_request_count_where_its_processor_is_kept(configurations: Configurations) -> None:

@@ -4,18 +4,18 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.tokens.tables.place import NO_LIMIT
-from logitkit.runtime import AutomatonState, Bank, ConstraintState
+from logitkit.runtime import AutomatonRegistry, AutomatonState, ConstraintState
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
 
 
-def advance_rows(bank: Bank, at: AutomatonState, tokens: Tensor) -> Tensor:
+def advance_rows(registry: AutomatonRegistry, at: AutomatonState, tokens: Tensor) -> Tensor:
     """Return the states of the automata after tokens."""
-    return advance_on_host(bank, _without_stacks(at), tokens).at.state
+    return advance_on_host(registry, _without_stacks(at), tokens).at.state
 
 
-def mask_rows(bank: Bank, at: AutomatonState, logits: Tensor) -> Tensor:
+def mask_rows(registry: AutomatonRegistry, at: AutomatonState, logits: Tensor) -> Tensor:
     """Mask logits in place, and return them."""
-    return mask_on_host(bank, _without_stacks(at), logits)
+    return mask_on_host(registry, _without_stacks(at), logits)
 
 
 def _without_stacks(at: AutomatonState) -> ConstraintState:

@@ -10,7 +10,7 @@ from logitkit.compiler.tokens.fragments.leaf_stores import LeafTargets
 from logitkit.compiler.tokens.markers.marker_targets import MarkerTargets
 from logitkit.compiler.tokens.records.record_states import RecordStates
 from logitkit.compiler.tokens.tables.counted_state import MOST, StateAndCount
-from logitkit.compiler.tokens.tables.targets import BANK_TARGETS, Targets
+from logitkit.compiler.tokens.tables.targets import REGISTRY_TARGETS, Targets
 from logitkit.reasoning.section_states import INSIDE, SectionStates
 from logitkit.runtime.slot_generation import SlotGeneration
 
@@ -41,10 +41,10 @@ def test_outcomes_without_numbers() -> None:
     assert [*map(Targets.later_place, found)] == [0, 1, 2, 3, 4]
 
 
-def test_targets_of_a_bank_fit_into_its_tables() -> None:
-    found = BANK_TARGETS.outcome(torch.tensor([0, 7, 2**30 - 1]))
-    assert BANK_TARGETS.is_outcome(found).all()
-    assert BANK_TARGETS.outcome_number(found.to(torch.int32)).tolist() == [0, 7, 2**30 - 1]
+def test_targets_of_a_registry_fit_into_its_tables() -> None:
+    found = REGISTRY_TARGETS.outcome(torch.tensor([0, 7, 2**30 - 1]))
+    assert REGISTRY_TARGETS.is_outcome(found).all()
+    assert REGISTRY_TARGETS.outcome_number(found.to(torch.int32)).tolist() == [0, 7, 2**30 - 1]
 
 
 def test_states_with_counts() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, Occurrences, pattern_dfa, token_automaton
 from logitkit.limits import DEFAULT_LIMITS
-from logitkit.runtime import AutomatonState, Bank, advance_tensors, mask_tensors
+from logitkit.runtime import AutomatonRegistry, AutomatonState, advance_tensors, mask_tensors
 from tests.automata.brute_force import targets_by_bytes, targets_by_table
 from tests.automata.host_path import advance_rows, mask_rows
 from tests.automata.moore import live
@@ -53,24 +53,25 @@ def test_both_paths_agree_with_fallbacks_too() -> None:
     bans = Occurrences.of([b"abca", b"bb"], DEFAULT_LIMITS).without()
     pattern = pattern_dfa("(ab)*c", DEFAULT_LIMITS)
     some = np.arange(len(pattern.step)) % 2 == 0
-    bank = Bank()
-    leases = [
-        bank.lease(token_automaton(replace(dfa, free=free), vocabulary, DEFAULT_LIMITS, ""))
+    registry = AutomatonRegistry()
+    handles = [
+        registry.register(token_automaton(replace(dfa, free=free), vocabulary, DEFAULT_LIMITS, ""))
         for dfa, free in ((bans, np.ones(len(bans.step), bool)), (pattern, some))
     ]
-    pairs = [(lease, s) for lease in leases for s in range(lease.automaton.states)]
+    pairs = [(handle, s) for handle in handles for s in range(handle.automaton.states)]
     state = AutomatonState(
         *(torch.tensor(column) for column in zip(*((le.slot, le.generation, s) for le, s in pairs), strict=True))
     )
     for token in range(vocabulary.size):
         tokens = torch.full((len(pairs),), token)
-        assert torch.equal(advance_tensors(bank.tables, *state, tokens), advance_rows(bank, state, tokens))
+        assert torch.equal(advance_tensors(registry.tables, *state, tokens), advance_rows(registry, state, tokens))
     for token in (0, 2, vocabulary.size - 1):
-        after = advance_rows(bank, state, torch.full((len(pairs),), token)).tolist()
-        for (lease, before), now in zip(pairs, after, strict=True):
-            free = before <= FINISHED or lease is leases[0] or some[before]
+        after = advance_rows(registry, state, torch.full((len(pairs),), token)).tolist()
+        for (handle, before), now in zip(pairs, after, strict=True):
+            free = before <= FINISHED or handle is handles[0] or some[before]
             assert now == (before if free else DEAD)
     logits = torch.randn(len(pairs), vocabulary.size)
     assert torch.equal(
-        mask_tensors(bank.layout_on(logits.device), state, logits.clone()), mask_rows(bank, state, logits.clone())
+        mask_tensors(registry.layout_on(logits.device), state, logits.clone()),
+        mask_rows(registry, state, logits.clone()),
     )

@@ -99,9 +99,9 @@ def test_a_row_that_stays_keeps_its_state_and_its_mask() -> None:
     context = lk.Context.of([[]], vocabulary_size=14)
     state = constraint.advance(constraint.init_state(context), torch.tensor([1]))
     constraint.process_logits(state, torch.zeros(1, 14), context)
-    rows = HostRows.of(constraint.bank, state)
+    rows = HostRows.of(constraint.registry, state)
     assert constraint.advance(state, torch.tensor([1])) is state
-    assert HostRows.of(constraint.bank, state) is rows
+    assert HostRows.of(constraint.registry, state) is rows
     assert rows.masks[0] is not None
 
 
@@ -111,7 +111,7 @@ def test_many_rows_are_not_remembered() -> None:
     for context, remembered in ((few, True), (many, False)):
         state = constraint.init_state(context)
         for _ in range(2):
-            assert (HostRows.of(constraint.bank, state) is HostRows.of(constraint.bank, state)) == remembered
+            assert (HostRows.of(constraint.registry, state) is HostRows.of(constraint.registry, state)) == remembered
             state = constraint.advance(state, torch.tensor([1] * (context.batch_size - 1) + [2]))
         masked = constraint.process_logits(state, torch.zeros(context.batch_size, 14), context)[1]
         assert masked.equal(constraint.process_logits(fresh(state), torch.zeros(context.batch_size, 14), context)[1])
@@ -119,11 +119,11 @@ def test_many_rows_are_not_remembered() -> None:
 
 def test_a_remembered_row_is_stale_when_its_automaton_is_gone() -> None:
     constraint = lk.Regex("(ba)*gone?|a", VOCABULARY)
-    context, bank = lk.Context.of([[]], vocabulary_size=14), constraint.bank
+    context, registry = lk.Context.of([[]], vocabulary_size=14), constraint.registry
     state = constraint.init_state(context)
     constraint.process_logits(state, torch.zeros(1, 14), context)
     other = lk.Regex("b", VOCABULARY)
-    assert other.bank is bank
+    assert other.registry is registry
     del constraint
     with pytest.raises(StaleAutomaton):
         other.process_logits(state, torch.zeros(1, 14), context)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from logitkit.compiler import DEAD, FIRST_STATE, Occurrences, TokenAutomaton, token_automaton
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
-from logitkit.runtime import AutomatonState, Bank, advance_tensors, mask_tensors
+from logitkit.runtime import AutomatonRegistry, AutomatonState, advance_tensors, mask_tensors
 from logitkit.vocabulary import Vocabulary
 from tests.automata.host_path import advance_rows, mask_rows
 from tests.examples import examples
@@ -68,19 +68,20 @@ def test_tensors_follow_the_fallbacks_as_rows_do() -> None:
     vocabulary = Vocabulary([None, *dict.fromkeys(words)], eos_ids=[0])
     texts = [[b"abca", b"bcab", b"ccc", b"cab"], [b"bbbb", b"abab"]]
     automata = [banning(t, vocabulary) for t in texts]
-    bank = Bank()
-    leases = [bank.lease(a) for a in automata]
-    pairs = [(lease, s) for lease in leases for s in range(FIRST_STATE, lease.automaton.states)]
+    registry = AutomatonRegistry()
+    handles = [registry.register(a) for a in automata]
+    pairs = [(handle, s) for handle in handles for s in range(FIRST_STATE, handle.automaton.states)]
     state = AutomatonState(
         *(torch.tensor(column) for column in zip(*((le.slot, le.generation, s) for le, s in pairs), strict=True))
     )
     for token in range(vocabulary.size):
         tokens = torch.full((len(pairs),), token)
-        expected = advance_rows(bank, state, tokens)
-        assert torch.equal(advance_tensors(bank.tables, *state, tokens), expected)
+        expected = advance_rows(registry, state, tokens)
+        assert torch.equal(advance_tensors(registry.tables, *state, tokens), expected)
     logits = torch.randn(len(pairs), vocabulary.size)
     assert torch.equal(
-        mask_tensors(bank.layout_on(logits.device), state, logits.clone()), mask_rows(bank, state, logits.clone())
+        mask_tensors(registry.layout_on(logits.device), state, logits.clone()),
+        mask_rows(registry, state, logits.clone()),
     )
 
 

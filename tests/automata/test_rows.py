@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.compiler import DEAD, FINISHED
-from logitkit.runtime import AutomatonState, Bank, advance_tensors, mask_tensors
+from logitkit.runtime import AutomatonRegistry, AutomatonState, advance_tensors, mask_tensors
 from tests.automata.host_path import advance_rows, mask_rows
 from tests.examples import examples
 
@@ -52,11 +52,11 @@ def _rows(draw: st.DrawFn, constraints: list[lk.Regex | lk.Choice | lk.Dfa]) -> 
             generations.append(0)
             states.append(draw(st.integers(0, 1)))
             continue
-        lease = constraints[chosen].lease()
-        slots.append(lease.slot)
-        generations.append(lease.generation)
+        handle = constraints[chosen].handle()
+        slots.append(handle.slot)
+        generations.append(handle.generation)
         states.append(
-            draw(st.one_of(st.integers(0, constraints[chosen].automaton.states - 1), st.just(lease.automaton.start)))
+            draw(st.one_of(st.integers(0, constraints[chosen].automaton.states - 1), st.just(handle.automaton.start)))
         )
     return AutomatonState(*(torch.tensor(v, dtype=torch.int64) for v in (slots, generations, states)))
 
@@ -64,9 +64,11 @@ def _rows(draw: st.DrawFn, constraints: list[lk.Regex | lk.Choice | lk.Dfa]) -> 
 EXAMPLES = settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def _nothing_left(bank: Bank, slot: int, generation: int, state: int, row: torch.Tensor, pads: bool) -> bool:
+def _nothing_left(
+    registry: AutomatonRegistry, slot: int, generation: int, state: int, row: torch.Tensor, pads: bool
+) -> bool:
     """Whether all that a live or finished state allows is at -inf already."""
-    automaton = bank.automaton(slot, generation)
+    automaton = registry.automaton(slot, generation)
     if state == DEAD:
         return True
     legal = np.flatnonzero(automaton.per_token(automaton.legal_classes(state)))
@@ -79,15 +81,15 @@ def _nothing_left(bank: Bank, slot: int, generation: int, state: int, row: torch
 def test_both_paths_mask_alike(pads: bool, data: st.DataObject) -> None:
     vocabulary, constraints = _constraints(pads)
     state = data.draw(_rows(constraints))
-    bank = constraints[0].bank
+    registry = constraints[0].registry
     dtype = data.draw(st.sampled_from([torch.float32, torch.float16, torch.bfloat16, torch.float64]))
     width = data.draw(st.sampled_from([270, 270, 275]))
     generator = torch.Generator().manual_seed(data.draw(st.integers(0, 1000)))
     logits = torch.randn(len(state.slot), width, generator=generator).to(dtype)
     logits[:, 5::17] = torch.inf
     logits[:, 3::19] = -torch.inf
-    by_tensors = mask_tensors(bank.layout_on(logits.device), state, logits.clone())
-    by_rows = mask_rows(bank, state, logits.clone())
+    by_tensors = mask_tensors(registry.layout_on(logits.device), state, logits.clone())
+    by_rows = mask_rows(registry, state, logits.clone())
     assert torch.equal(by_tensors, by_rows)
     assert by_rows.dtype == dtype
     assert not by_rows.isnan().any()
@@ -95,7 +97,7 @@ def test_both_paths_mask_alike(pads: bool, data: st.DataObject) -> None:
         kept = by_rows[row] != -torch.inf
         if slot == 0:
             assert torch.equal(by_rows[row], logits[row])
-        elif current == DEAD or _nothing_left(bank, slot, int(state.generation[row]), current, logits[row], pads):
+        elif current == DEAD or _nothing_left(registry, slot, int(state.generation[row]), current, logits[row], pads):
             assert kept.nonzero().flatten().tolist() == [0, 264]
             assert by_rows[row, [0, 264]].tolist() == [0, 0]
         else:
@@ -105,9 +107,9 @@ def test_both_paths_mask_alike(pads: bool, data: st.DataObject) -> None:
                 assert set(kept.nonzero().flatten().tolist()) <= allowed
         if slot and width > 270:
             assert not kept[270:].any()
-        emptied = slot and _nothing_left(bank, slot, int(state.generation[row]), current, logits[row], pads)
+        emptied = slot and _nothing_left(registry, slot, int(state.generation[row]), current, logits[row], pads)
         if slot and current not in (DEAD, FINISHED) and not emptied:
-            accepting = bool(bank.automaton(slot, int(state.generation[row])).accepting[current])
+            accepting = bool(registry.automaton(slot, int(state.generation[row])).accepting[current])
             for eos in vocabulary.eos_ids:
                 assert kept[eos] == (accepting and logits[row, eos] != -torch.inf)
 
@@ -117,31 +119,31 @@ def test_both_paths_mask_alike(pads: bool, data: st.DataObject) -> None:
 def test_both_paths_advance_alike(pads: bool, data: st.DataObject) -> None:
     vocabulary, constraints = _constraints(pads)
     state = data.draw(_rows(constraints))
-    bank = constraints[0].bank
+    registry = constraints[0].registry
     token = st.one_of(st.integers(-1, vocabulary.size - 1), st.sampled_from([-1, 0, 98, 99, 257, 262, 300]))
     width = data.draw(st.integers(1, 3))
     tokens = torch.tensor([[data.draw(token) for _ in range(width)] for _ in state.slot], dtype=torch.int64)
     now = state.state
     for column in tokens.unbind(1):
-        now = advance_tensors(bank.tables, state.slot, state.generation, now, column)
-    by_rows = advance_rows(bank, state, tokens)
+        now = advance_tensors(registry.tables, state.slot, state.generation, now, column)
+    by_rows = advance_rows(registry, state, tokens)
     constrained = state.slot != 0
     assert torch.equal(by_rows[constrained], now[constrained])
     one_by_one = state
     for column in tokens.unbind(1):
-        one_by_one = one_by_one._replace(state=advance_rows(bank, one_by_one, column))
+        one_by_one = one_by_one._replace(state=advance_rows(registry, one_by_one, column))
     assert torch.equal(one_by_one.state, by_rows)
 
 
 def test_stale_rows_die_on_the_tensor_path() -> None:
     _, constraints = _constraints(False)
-    lease = constraints[0].lease()
-    state = AutomatonState(*(torch.tensor([v]) for v in (lease.slot, lease.generation + 1, lease.automaton.start)))
-    bank: Bank = constraints[0].bank
-    masked = mask_tensors(bank.layout_on(state.state.device), state, torch.full((1, 270), 5.0))
+    handle = constraints[0].handle()
+    state = AutomatonState(*(torch.tensor([v]) for v in (handle.slot, handle.generation + 1, handle.automaton.start)))
+    registry: AutomatonRegistry = constraints[0].registry
+    masked = mask_tensors(registry.layout_on(state.state.device), state, torch.full((1, 270), 5.0))
     assert masked[0].isfinite().nonzero().flatten().tolist() == [0, 264]
     assert masked[0, [0, 264]].tolist() == [0, 0]
-    assert advance_tensors(bank.tables, *state, torch.tensor([98])).tolist() == [DEAD]
+    assert advance_tensors(registry.tables, *state, torch.tensor([98])).tolist() == [DEAD]
 
 
 def test_logits_of_another_model_are_refused() -> None:

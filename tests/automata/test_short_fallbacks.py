@@ -68,4 +68,6 @@ def test_a_ban_of_one_letter_again_and_again(length: int) -> None:
         assert legal == [said + n < length for n in (1, 2, 1)] + [True, said + 7 < length, True]
         for then in range(6):
             tokens = torch.tensor([then])
-            assert advance_tensors(ban.bank.tables, *state.at, tokens).equal(advance_rows(ban.bank, state.at, tokens))
+            assert advance_tensors(ban.registry.tables, *state.at, tokens).equal(
+                advance_rows(ban.registry, state.at, tokens)
+            )

@@ -15,16 +15,16 @@ from logitkit.runtime import ConstraintState
 
 
 def test_tables_stay_in_their_place_while_a_graph_is_traced() -> None:
-    # The content occurs in no other test, so that the bank is new.
+    # The content occurs in no other test, so that the registry is new.
     vocabulary = lk.Vocabulary([b"a", b"b", None, b"traced"], eos_ids=[2])
     regex = lk.Regex("ab*", vocabulary)
     others: list[lk.Regex] = []
-    tables = regex.bank.tables
+    tables = regex.registry.tables
 
     def come() -> None:
         # More states than the tables have room for.
         others.append(lk.Regex("a{400}b", vocabulary))
-        others[0].lease()
+        others[0].handle()
 
     comer = threading.Thread(target=come)
 
@@ -45,7 +45,7 @@ def test_tables_stay_in_their_place_while_a_graph_is_traced() -> None:
     finally:
         torch.compiler.reset()
     assert torch.equal(after.at.state, regex.advance(start, torch.tensor([0])).at.state)
-    assert regex.bank.tables is not tables
+    assert regex.registry.tables is not tables
     assert not others[0].is_dead(others[0].init_state(lk.Context.of([[]], vocabulary_size=4)))
 
 

@@ -143,7 +143,7 @@ def test_it_may_stand_after_a_marker_and_in_a_batch_with_schemas(tekken: lk.Voca
     after = lk.then(lk.Regex("[a-z ]*", tekken), regex, "=")
     assert after.matches("address=я@пример.рф")
     assert not after.matches("address=я@пример")
-    assert regex.bank is lk.JsonSchema({}, tekken).bank
+    assert regex.registry is lk.JsonSchema({}, tekken).registry
     with pytest.raises(ConfigurationError, match="too large without a stack, so it can only come last"):
         lk.then(regex, lk.Regex("a", tekken), "=")
     with pytest.raises(PatternTooLarge, match="more than 50000 states"):

@@ -119,7 +119,7 @@ def test_automata_are_found_by_content_wherever_they_are_now(path: Path) -> None
     state = lk.concatenate([state, neutral])
     lk.save_state(path, state, first)
     before = state.at.slot.tolist()
-    # In a bank of its own, where the places are others.
+    # In a registry of its own, where the places are others.
     del first, second, vocabulary
     vocabulary = lk.Vocabulary([b"a", b"b", b"c", None, None], eos_ids=[3])
     processors = [lk.Regex(pattern, vocabulary) for pattern in ("c", "[ab]{5}", "b", "a{4}")]

@@ -130,7 +130,7 @@ def test_rows_of_both_share_a_batch() -> None:
     assert set(row.nonzero()[:, 0].tolist()) == {0, 3, 6}
     assert set(other.nonzero()[:, 0].tolist()) == {0, 6}
     stops = [lk.StopStrings(["b"], vocabulary) for vocabulary in (VOCABULARY, VOCABULARY.without([1]))]
-    assert stops[0].bank is stops[1].bank
+    assert stops[0].registry is stops[1].registry
 
 
 def test_ids_without_text_are_left_out_too() -> None:

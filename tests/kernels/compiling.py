@@ -103,7 +103,7 @@ def variants() -> dict[str, Variant]:
                 processor.process_logits(state, torch.zeros(2, COLUMNS, dtype=dtype), context)
                 note(f"{name}: mask {dtype}", launches)
             if name == "Nested lists":
-                tables = processor.bank.layout_on(torch.device("cpu")).kernel_tables  # type: ignore[attr-defined]
+                tables = processor.registry.layout_on(torch.device("cpu")).kernel_tables  # type: ignore[attr-defined]
                 at, rows = state.at, (state.at.state, state.stack, state.left)
                 constraint_step(tables, at.slot, at.generation, rows, torch.tensor([1, 2]), torch.zeros(2, COLUMNS))
                 note(f"{name}: advance and mask", launches)

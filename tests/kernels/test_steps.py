@@ -225,7 +225,7 @@ def test_tables_that_32_bits_cannot_count_take_tensor_operations() -> None:
     regex = lk.Regex("[a-c]{2,9}", vocabulary())
     state = regex.init_state(lk.Context.of([[]], COLUMNS))
     with kernels():
-        tables = regex.bank.layout_on(CPU).kernel_tables
+        tables = regex.registry.layout_on(CPU).kernel_tables
         rows = state.at.state, state.stack, state.left
         for name, fits in (("pairs", 2**30 - 1), ("rows", 2**29 - 1)):
             columns = getattr(tables.records, name).shape[1]

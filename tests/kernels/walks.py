@@ -1,7 +1,8 @@
 """Random walks of rows under constraints, in which the kernel is compared with tensor operations, on a CPU or a GPU.
 
-A batch mixes automata of a bank with neutral, stale, dead and finished rows. Tokens are legal, illegal, absent and impossible.
-Logits have four dtypes, three layouts in memory, columns beyond the vocabulary, NaN and infinities. Some rows have nothing left.
+A batch mixes automata of a registry with neutral, stale, dead and finished rows. Tokens are legal, illegal, absent and
+impossible. Logits have four dtypes, three layouts in memory, columns beyond the vocabulary, NaN and infinities. Some rows have
+nothing left.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.kernels.constraint_step import constraint_step
-from logitkit.runtime.bank_layout import BankLayout
-from logitkit.runtime.bank_tables import advance_tensors, keep_allowed, legal_tensors
+from logitkit.runtime.registry_layout import RegistryLayout
+from logitkit.runtime.registry_tables import advance_tensors, keep_allowed, legal_tensors
 from logitkit.runtime.stack_tables import StackRows, advance_stacks, legal_stacks
 from tests.registry import of_kind, vocabulary
 
@@ -110,7 +111,7 @@ def in_memory(logits: Tensor, layout: int) -> Tensor:
 
 
 class Walk(NamedTuple):
-    """Rows of a bank, and how they go on.
+    """Rows of a registry, and how they go on.
 
     Args:
         layout: The tables.
@@ -119,7 +120,7 @@ class Walk(NamedTuple):
         rows: The positions.
     """
 
-    layout: BankLayout
+    layout: RegistryLayout
     slot: Tensor
     generation: Tensor
     rows: StackRows
@@ -132,7 +133,7 @@ class Walk(NamedTuple):
         starts = [chance.choice(processors).init_state(context) for _ in range(chance.randint(1, most))]
         state = lk.concatenate([*starts, type(processors[0]).neutral_state(context)])
         rows = StackRows(state.at.state, state.stack, state.left)
-        return cls(processors[0].bank.layout_on(device), state.at.slot, state.at.generation, rows)
+        return cls(processors[0].registry.layout_on(device), state.at.slot, state.at.generation, rows)
 
     def advanced(self, token: Tensor) -> StackRows:
         """Return the rows after one token each, by tensor operations."""

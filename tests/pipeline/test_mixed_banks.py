@@ -67,5 +67,5 @@ def test_rows_with_and_without_stacks_are_not_mixed_by_mistake(tensors: bool) ->
                 with pytest.raises(BatchMismatch, match="such as JsonSchema, next to rows of others, such as Regex"):
                     NESTED.process_logits(state, logits, START)
             return
-        # On a device a row that is in no automaton of the bank is dead.
+        # On a device a row that is in no automaton of the registry is dead.
         assert NESTED.process_logits(both, logits, START)[1][1].isfinite().nonzero().tolist() == [[15]]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.stopping import StopAutomaton, stop_bank
+from logitkit.stopping import StopAutomaton, stop_registry
 from tests.processors.four_logits import AB, LOGITS, NEVER, begun
 from tests.processors.four_logits import on_either_path as after
 from tests.processors.stops import ENDED, asked
@@ -145,15 +145,15 @@ def test_a_table_over_tokens_is_made_only_for_tensors() -> None:
     assert "table" in stops.automaton.__dict__
 
 
-def test_stops_that_are_gone_take_no_room_in_the_bank() -> None:
+def test_stops_that_are_gone_take_no_room_in_the_registry() -> None:
     """Though their tables over tokens were made after they came."""
     fresh = lk.Vocabulary([b"a", b"b", b"abb", b"bb", None], eos_ids=[4])
-    bank, automaton = stop_bank(fresh), StopAutomaton((b"abab",), fresh, lk.Limits())
-    lease = bank.lease(cast(Any, automaton))
-    taken = bank.nbytes()
+    registry, automaton = stop_registry(fresh), StopAutomaton((b"abab",), fresh, lk.Limits())
+    handle = registry.register(cast(Any, automaton))
+    taken = registry.nbytes()
     assert automaton.table.states > 0
-    del lease
-    assert taken > bank.nbytes() == 0
+    del handle
+    assert taken > registry.nbytes() == 0
 
 
 def test_rows_with_other_stops_share_a_batch() -> None:

@@ -77,7 +77,7 @@ def test_stops_outlive_neither_their_processor_nor_a_copy() -> None:
         assert asked(copied, [0, 1, 1, 1]) == (0, 0, 4, 3)
     del stops, copied
     other = lk.StopStrings(["b"], AB)
-    with pytest.raises(StaleAutomaton, match="no longer in the bank"):
+    with pytest.raises(StaleAutomaton, match="no longer in the registry"):
         other.advance(state, torch.tensor([0]))
     with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
         out = other.process_logits(state, torch.tensor([LOGITS]), lk.Context.of([[]], 4))[1]

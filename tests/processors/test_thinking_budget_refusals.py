@@ -73,8 +73,8 @@ def test_a_state_outlives_its_processor_only_with_a_copy() -> None:
         assert after(copied, [0], LOGITS) == [NEVER, -1.0, NEVER, NEVER]
     del budget, copied
     other = lk.ThinkingBudget(1, "b", AB)
-    other.lease()
-    with pytest.raises(StaleAutomaton, match="no longer in the bank"):
+    other.handle()
+    with pytest.raises(StaleAutomaton, match="no longer in the registry"):
         other.advance(state, torch.tensor([0]))
     with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
         for spent in (0, 1):

@@ -55,10 +55,10 @@ class Requests:
                 what = what._replace(tokens=min(what.tokens, self._longest - prompt_tokens))
             processor = self._configurations.processor(what)
             for step in steps_of(processor).values():
-                # Raises if the bank is full.
-                lease: Callable[[], object] | None = getattr(step, "lease", None)
-                if lease is not None:
-                    lease()
+                # Raises if the registry is full.
+                handle: Callable[[], object] | None = getattr(step, "handle", None)
+                if handle is not None:
+                    handle()
         except LogitkitError:
             # Rare, because admission checks requests. It is better to end one request than the engine.
             _logger.exception("the processor of a request cannot be made, and the request is ended")

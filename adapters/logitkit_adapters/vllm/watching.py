@@ -150,7 +150,7 @@ class Watch:
         eos_ids = self._configurations.vocabulary.eos_ids
         try:
             processor = self._configurations.processor(self._what)
-        except LogitkitError as error:  # the bank is full, for example
+        except LogitkitError as error:  # the registry is full, for example
             _logger.warning("a text was not checked for an early end: %s", error)
             return {}
         found: dict[int, str] = {}

@@ -19,7 +19,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.declared import neutral_state
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.state import concatenate, select, to
-from logitkit.runtime.bank_user import BankUser
+from logitkit.runtime.registry_user import RegistryUser
 
 __all__ = ["BatchedRequests"]
 
@@ -58,7 +58,7 @@ class BatchedRequests:
     def __init__(self, device: torch.device | str, eos_ids: Iterable[int] = (), columns: int | None = None) -> None:
         self._device = torch.device(device)
         self._columns = columns
-        # A row's processors keep its automata in their banks.
+        # A row's processors keep its automata in their registries.
         self._rows: Taken = []
         self.states = StepStates(0, self._device, {}, tuple(eos_ids))
         # Which rows of the last logits were broken, [B] bool on the device; None on the host if there were none.
@@ -142,8 +142,8 @@ class BatchedRequests:
         """Copy the tables of automata to the device now, so that no later call waits for it."""
         if self._device.type != "cpu":
             for step in self.states.steps.values():
-                if isinstance(step.runs, BankUser):
-                    step.runs.bank.tables_on(self._device)
+                if isinstance(step.runs, RegistryUser):
+                    step.runs.registry.tables_on(self._device)
 
     def advance(self, tokens: Tensor) -> None:
         """Advance all rows by committed tokens.

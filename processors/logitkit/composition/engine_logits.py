@@ -96,7 +96,7 @@ class EngineLogits:
         try:
             if self._constraint is not None and isinstance(state, ConstraintState):
                 logits = own_rows(self._name, len(state.left), logits)
-                return mask_on_host(self._constraint.bank, state, logits, of_model=True)
+                return mask_on_host(self._constraint.registry, state, logits, of_model=True)
             ended = self._check(state, logits)
         except BrokenLogits as error:
             raise _located(error, context) from None

@@ -2,7 +2,7 @@
 
 switch, kernel            where kernels run; a kernel, compiled for few variants and started with little work for the host
 language                  Triton's language, or stand-ins where Triton is not installed
-records, codes            the tables of a bank as a kernel reads them; numbers in them that stand for a choice
+records, codes            the tables of a registry as a kernel reads them; numbers in them that stand for a choice
 automaton, masking        functions of kernels: where tokens lead a row, and which are legal; a row of logits is masked
 parts                     how many programs mask each row of logits
 constraint_step           a step of rows under constraints

@@ -29,7 +29,7 @@ AFTER, REST, HEIGHT, OUTCOME_COST, LOW, HIGH, KEPT, ADDED = map(constant, range(
 
 @device_function
 def is_current(tables, slot_count, slot, generation):
-    """Return whether the automaton of a state is still in its slot, which a state of another bank may lack."""
+    """Return whether the automaton of a state is still in its slot, which a state of another registry may lack."""
     exists = (slot >= 0) & (slot < slot_count)
     return exists & (tl.load(tables.slots + slot * SLOT + GENERATION, mask=exists, other=0) == generation)
 
@@ -48,7 +48,7 @@ def listed(tables, row, symbol):
     """Return the targets that a row lists for classes, and whether it lists them: a binary search.
 
     Args:
-        tables: The records of the bank.
+        tables: The records of the registry.
         row: The number of the row.
         symbol: A class, or [K] classes.
     """
@@ -69,7 +69,7 @@ def looked_up(tables, defaults, row, symbol, BLOCK: tl.constexpr):
     """Return the targets of classes, and whether a row lists them, or one that it falls back to.
 
     Args:
-        tables: The records of the bank.
+        tables: The records of the registry.
         defaults: Pointer to the default targets of the slot.
         row: The row of a state.
         symbol: A class, or [K] classes.
@@ -97,7 +97,7 @@ def followed(tables, outcome_width, first, most, first_block, target, count, sta
     A lane that does not pop in a round never pops again, so all lanes that pop in a round pop the same frame.
 
     Args:
-        tables: The records of the bank.
+        tables: The records of the registry.
         outcome_width: The number of columns of an outcome.
         first: The first row of the slot.
         most: The most frames that a row may have, those of blocks not counted.
@@ -146,7 +146,7 @@ def advance(tables, size, class_width, outcome_width, slot, state, stack, token,
     """Return the state and the stack of a live row after a token.
 
     Args:
-        tables: The records of the bank.
+        tables: The records of the registry.
         size: The number of ids of the vocabulary.
         class_width: The number of columns of `tables.default`.
         outcome_width: The number of columns of an outcome.
@@ -189,7 +189,7 @@ def is_legal(tables, class_width, outcome_width, slot, state, stack, left, symbo
     needs, so that it can finish.
 
     Args:
-        tables: The records of the bank.
+        tables: The records of the registry.
         class_width: The number of columns of `tables.default`.
         outcome_width: The number of columns of an outcome.
         slot: The slot of the automaton.

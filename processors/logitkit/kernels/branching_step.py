@@ -170,7 +170,7 @@ def branching_step(
     """Advance rows, mask their logits in place, or both.
 
     Args:
-        tables: The tables of the bank on the device of the rows.
+        tables: The tables of the registry on the device of the rows.
         places: [B, J] int64 slots of the layers, and [B, J] int64 generations.
         rows: [B, N] int64 states, [B, N, D] int32 frames, [B] int64 numbers of configurations at most, and [B] bool, whether
             some were left out.

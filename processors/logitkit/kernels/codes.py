@@ -1,20 +1,20 @@
 """Numbers that stand for a choice, as kernels read and write them: Triton's language calls no methods of Python's classes.
 
 Each function does what its module does on the host, with the same numbers: `StateAndCount`, `Targets` in the
-tables of a bank, and `SectionStates`.
+tables of a registry, and `SectionStates`.
 """
 
 from __future__ import annotations
 
 from logitkit.compiler.bytes import byte_dfa
 from logitkit.compiler.tokens.tables import counted_state
-from logitkit.compiler.tokens.tables.targets import BANK_TARGETS
+from logitkit.compiler.tokens.tables.targets import REGISTRY_TARGETS
 from logitkit.kernels.language import constant, device_function, tl
 
 __all__ = ["count_of", "forced", "is_inside", "outcome_of", "state_of", "with_count"]
 
 STATE_BITS, COUNT_SHIFT = map(constant, (counted_state.STATE_BITS, counted_state.COUNT_SHIFT))
-FIRST_OUTCOME = constant(BANK_TARGETS.states)
+FIRST_OUTCOME = constant(REGISTRY_TARGETS.states)
 FIRST_STATE = constant(byte_dfa.FIRST_STATE)
 
 

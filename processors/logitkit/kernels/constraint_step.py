@@ -77,7 +77,7 @@ def constraint_step(
     """Advance rows, mask their logits in place, or both.
 
     Args:
-        tables: The tables of the bank on the device of the rows.
+        tables: The tables of the registry on the device of the rows.
         slot: [B] int64.
         generation: [B] int64.
         rows: [B] int64 states, [B, D] int32 frames, and [B] int64 tokens left.

@@ -64,7 +64,7 @@ class Kernel:
         Args:
             device: The device of all tensors, for which `runs_on` is true.
             grid: The number of programs in each direction; none may be 0.
-            tables: The tables of a bank, which a kernel that reads any takes first, with their sizes.
+            tables: The tables of a registry, which a kernel that reads any takes first, with their sizes.
             arguments: All other arguments but the constants, in order.
             constants: The constants, in order.
             types: The types of the arguments that vary with the same constants, such as the dtype of logits.

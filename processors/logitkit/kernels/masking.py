@@ -99,7 +99,7 @@ def mask_row(
     """Set the logits of a row to -inf, but for those of legal classes or of ends; a row without any left gets EOS at 0.
 
     Args:
-        tables: The records of the bank.
+        tables: The records of the registry.
         size: The number of ids of the vocabulary; later columns go.
         ends: The number of rows in `tables.ends`.
         slot: The slot of the automaton.

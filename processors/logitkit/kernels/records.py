@@ -1,4 +1,4 @@
-"""The tables of a bank as records: numbers that a step reads together lie together, and a kernel gets few pointers."""
+"""The tables of a registry as records: numbers that a step reads together lie together, and a kernel gets few pointers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FIRST_PUSHED = len(OUTCOME_FIELDS)
 
 
 class Records(NamedTuple):
-    """The tables of all slots of a bank, on one device. Row numbers and numbers of outcomes are those of the bank.
+    """The tables of all slots of a registry, on one device. Row numbers and numbers of outcomes are those of the registry.
 
     By hand: a token of class 7, in state 3 of the automaton in slot 2. The record of the slot says that its rows begin at 500. So
     the row is 503, and its record says that it has the pairs from 9000 to 9004. They are sorted by class. The one of class 7 has
@@ -42,7 +42,7 @@ class Records(NamedTuple):
         default: [N, C] int32, the target of each class where no row lists one: a state, `DEAD`, or `STAY`.
         rows: [R, 4] int32, a row for each state. `start`, `end`: its pairs. `fallback`: the row that counts for classes that
             this one does not list; a row that falls back to nothing names itself. `cost`: tokens needed to finish from there.
-        pairs: [P, 2] int32. `class`: ascending in each row. `target`: a state or an outcome (`BANK_TARGETS`).
+        pairs: [P, 2] int32. `class`: ascending in each row. `target`: a state or an outcome (`REGISTRY_TARGETS`).
         outcomes: [O, 8 + F] int32. `state`: where it leads. `rest`: the class of the rest of the token, after a frame is popped;
             0 if none is. `height`: the free frames that it needs. `cost`: tokens needed to finish after it. `low`, `high`: the
             counts with which it is legal. `kept`, `added`: the count afterwards is kept * count + added. Then the frames that it
@@ -60,7 +60,7 @@ class Records(NamedTuple):
 
 
 class KernelTables(NamedTuple):
-    """The tables of a bank as a kernel gets them, first of all its arguments.
+    """The tables of a registry as a kernel gets them, first of all its arguments.
 
     Args:
         records: The tables.

@@ -88,7 +88,7 @@ def stop_step(
     """Advance rows, mask their logits in place, or both.
 
     Args:
-        tables: The tables of the bank on the device of the rows.
+        tables: The tables of the registry on the device of the rows.
         lengths: [V] int32, the bytes that each token adds.
         slot: [B] int64.
         generation: [B] int64.

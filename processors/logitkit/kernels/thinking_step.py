@@ -81,7 +81,7 @@ def thinking_step(
     """Advance rows, mask their logits in place, or both.
 
     Args:
-        tables: The tables of the bank on the device of the rows.
+        tables: The tables of the registry on the device of the rows.
         slot: [B] int64.
         generation: [B] int64.
         rows: [B] int64 each: states, tokens spent, budgets, and numbers of states inside a section.

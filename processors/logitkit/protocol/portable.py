@@ -13,7 +13,7 @@ __all__ = ["Checked", "Joined", "Portable", "Renewed"]
 
 @runtime_checkable
 class Portable(Protocol):
-    """A state that refers to something in this process, such as an automaton's slot in a bank."""
+    """A state that refers to something in this process, such as an automaton's slot in a registry."""
 
     def to_portable(self, processor: Any) -> tuple[Self, Any]:
         """Return a state without references to this process, and notes on their meaning.

@@ -20,11 +20,11 @@ from logitkit.protocol.processor import Role
 from logitkit.reasoning.section_states import SectionStates
 from logitkit.reasoning.thinking_automaton import inside_states, thinking_automaton
 from logitkit.reasoning.thinking_state import ThinkingState
+from logitkit.runtime.automaton_registry import NEUTRAL
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL
-from logitkit.runtime.bank_user import BankUser
 from logitkit.runtime.compiled_language import check_has_eos
 from logitkit.runtime.constraint import mask
+from logitkit.runtime.registry_user import RegistryUser
 from logitkit.runtime.shared import shared_by
 from logitkit.runtime.width import check_width
 from logitkit.vocabulary.marker import Marker, as_marker, check_goes_on
@@ -40,7 +40,7 @@ LONGEST_MARKER = 256
 
 
 @dataclass(frozen=True)
-class ThinkingBudget(BankUser):
+class ThinkingBudget(RegistryUser):
     """Limit the reasoning of a model: force the end marker, such as `</think>`, after a given number of tokens.
 
     A section of reasoning lies between two markers. Until the budget is used up, all tokens are legal. Then only tokens that
@@ -123,8 +123,8 @@ class ThinkingBudget(BankUser):
 
     def init_state(self, context: Context) -> ThinkingState:
         """Return the initial state of rows, after their prompts."""
-        lease = self.lease()
-        values = (lease.slot, lease.generation, self.automaton.start, 0, self.max_tokens, self._inside)
+        handle = self.handle()
+        values = (handle.slot, handle.generation, self.automaton.start, 0, self.max_tokens, self._inside)
         full = [torch.full((context.batch_size,), v, dtype=torch.int64, device=context.device) for v in values]
         state = ThinkingState(AutomatonState(*full[:3]), *full[3:])
         if self.start is None or context.prompt.shape[1] == 0:
@@ -153,8 +153,8 @@ class ThinkingBudget(BankUser):
     def _advance(self, state: ThinkingState, tokens: Tensor, prompt: bool = False) -> ThinkingState:
         size = self.vocabulary.size
         if not by_tensors(state.spent):
-            return state.advance_rows(self.bank, size, tokens, prompt)
-        layout = self.bank.layout_on(state.spent.device)
+            return state.advance_rows(self.registry, size, tokens, prompt)
+        layout = self.registry.layout_on(state.spent.device)
         if switch.runs_on(state.spent, tokens):
             from logitkit.kernels.thinking_step import thinking_step
 
@@ -183,20 +183,20 @@ class ThinkingBudget(BankUser):
         if switch.runs_on(state.spent, logits):
             from logitkit.kernels.thinking_step import thinking_step
 
-            tables, size = self.bank.layout_on(logits.device).kernel_tables, self.vocabulary.size
+            tables, size = self.registry.layout_on(logits.device).kernel_tables, self.vocabulary.size
             if thinking_step(tables, slot, generation, (now, *state[1:]), size, None, logits) is not None:
                 return state, logits
         forced = state.is_forced
         bound = forced | (now < FIRST_STATE)
         if by_tensors(logits):
-            layout = self.bank.layout_on(logits.device)
+            layout = self.registry.layout_on(logits.device)
             bound = bound | (generation != layout.tables.generation.index_select(0, slot))
         looked_up = AutomatonState(
             torch.where(bound, slot, NEUTRAL),
             generation,
             torch.where(forced, SectionStates(state.inside).forced(now), now),
         )
-        return state, mask(self.bank, looked_up, logits)
+        return state, mask(self.registry, looked_up, logits)
 
     def finish(self, state: ThinkingState, rows: Tensor) -> ThinkingState:
         """Return a state in which some rows, [B] bool, have had EOS."""

@@ -12,9 +12,9 @@ from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.errors import StateFileError, VocabularyError
 from logitkit.parameters import Integer
 from logitkit.reasoning.section_states import SectionStates
+from logitkit.runtime.automaton_registry import NEUTRAL, AutomatonRegistry
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL, Bank
-from logitkit.runtime.bank_tables import BankTables, advance_tensors
+from logitkit.runtime.registry_tables import RegistryTables, advance_tensors
 
 __all__ = ["ThinkingState"]
 
@@ -50,7 +50,7 @@ class ThinkingState(NamedTuple):
             if slot == NEUTRAL:
                 continue
             sections: SectionStates[int] = SectionStates(inside)
-            states = processor.bank.automaton(slot, generation).states
+            states = processor.registry.automaton(slot, generation).states
             if states <= sections.outside or sections.is_looked_up(state):
                 raise StateFileError(
                     f"row {row} is in state {state} of an automaton without {inside} states of a section"
@@ -72,11 +72,13 @@ class ThinkingState(NamedTuple):
         """[B] bool, whether each row ended while the end of its section was forced."""
         return (self.at.state == FINISHED) & (self.spent > 0) & (self.at.slot != NEUTRAL)
 
-    def advance_rows(self, bank: Bank, size: int, tokens: Tensor, prompt: bool = False) -> ThinkingState:
+    def advance_rows(
+        self, registry: AutomatonRegistry, size: int, tokens: Tensor, prompt: bool = False
+    ) -> ThinkingState:
         """Return the state after tokens, row by row on the host.
 
         Args:
-            bank: The bank that the slots refer to.
+            registry: The registry that the slots refer to.
             size: The number of ids of the vocabulary.
             tokens: [B] or [B, T] int64, -1 = none.
             prompt: Whether the tokens belong to the prompt, in which EOS ends nothing and ids outside the vocabulary may occur.
@@ -92,7 +94,7 @@ class ThinkingState(NamedTuple):
             if slot == NEUTRAL:
                 continue
             sections: SectionStates[int] = SectionStates(inside)
-            step, is_inside = bank.automaton(slot, generation).next, sections.is_inside
+            step, is_inside = registry.automaton(slot, generation).next, sections.is_inside
             state, spent = states[row], spents[row]
             for token in runs[row]:
                 if token >= size and not prompt:
@@ -114,7 +116,7 @@ class ThinkingState(NamedTuple):
         after, counted = (torch.from_numpy(np.array(column, np.int64)) for column in (states, spents))
         return self._replace(at=self.at._replace(state=after), spent=counted)
 
-    def advance_tensors(self, tables: BankTables, size: int, token: Tensor, prompt: bool = False) -> ThinkingState:
+    def advance_tensors(self, tables: RegistryTables, size: int, token: Tensor, prompt: bool = False) -> ThinkingState:
         """Return the state after one token per row, [B] int64, with tensors only; an id outside the vocabulary has no text."""
         slot, generation, before = self.at
         token = torch.where((token >= 0) & (token < size), token, -1)

@@ -12,18 +12,18 @@ from logitkit.errors import BatchMismatch, StateFileError
 from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
-from logitkit.runtime.bank import MIXED_BANKS, NEUTRAL, Lease
-from logitkit.runtime.bank_user import BankUser
+from logitkit.runtime.automaton_registry import MIXED_REGISTRIES, NEUTRAL, AutomatonHandle
+from logitkit.runtime.registry_user import RegistryUser
 from logitkit.runtime.slot_generation import SlotGeneration
 
-__all__ = ["AutomatonState", "leases_of", "numbered_slots"]
+__all__ = ["AutomatonState", "handles_of", "numbered_slots"]
 
 
 class AutomatonState(NamedTuple):
-    """The position of each row: an automaton in the bank, and a state of it.
+    """The position of each row: an automaton in the registry, and a state of it.
 
     Args:
-        slot: [B] int64, the slot of the row's automaton in the bank; slot 0 constrains nothing.
+        slot: [B] int64, the slot of the row's automaton in the registry; slot 0 constrains nothing.
         generation: [B] int64, distinguishes a slot's automaton from earlier ones in the same slot.
         state: [B] int64; 0 is dead, 1 is finished. Its upper half is a count, where characters are counted.
     """
@@ -38,19 +38,19 @@ class AutomatonState(NamedTuple):
         return cls(*(per_row(context, value) for value in (NEUTRAL, SlotGeneration.NEUTRAL, FIRST_STATE)))
 
     @classmethod
-    def start(cls, processor: BankUser, context: Context) -> AutomatonState:
+    def start(cls, processor: RegistryUser, context: Context) -> AutomatonState:
         """Return the state of rows that start in the automaton of a processor."""
-        lease = processor.lease()
-        return cls(*(per_row(context, value) for value in (lease.slot, lease.generation, processor.automaton.start)))
+        handle = processor.handle()
+        return cls(*(per_row(context, value) for value in (handle.slot, handle.generation, processor.automaton.start)))
 
     def finished(self, rows: Tensor) -> AutomatonState:
         """Return a state in which some rows, [B] bool, have had EOS."""
         return self._replace(state=torch.where(rows, FINISHED, self.state))
 
     def check_joined(self) -> None:
-        """Check on the host that all automata are in one bank.
+        """Check on the host that all automata are in one registry.
 
-        On an accelerator, this would wait for the device. There, rows of another bank end at their next step.
+        On an accelerator, this would wait for the device. There, rows of another registry end at their next step.
 
         Raises:
             BatchMismatch: Some rows are of constraints that may nest, and some of others.
@@ -59,52 +59,52 @@ class AutomatonState(NamedTuple):
             return
         stacked = SlotGeneration.has_stacks(self.generation[self.slot != NEUTRAL])
         if stacked.any() and not stacked.all():
-            raise BatchMismatch(f"concatenate got {MIXED_BANKS}")
+            raise BatchMismatch(f"concatenate got {MIXED_REGISTRIES}")
 
-    def to_portable(self, processor: BankUser) -> tuple[AutomatonState, list[str]]:
+    def to_portable(self, processor: RegistryUser) -> tuple[AutomatonState, list[str]]:
         """Return a state whose slots number the automata from 1, and the content keys of the automata."""
         slot, keys = numbered_slots(self.slot, self.generation, processor)
         return AutomatonState(slot, torch.zeros_like(slot), self.state), keys
 
-    def from_portable(self, notes: object, processor: BankUser, device: torch.device) -> AutomatonState:
-        """Return the state with the automata named in the notes, in their slots of the processor's bank.
+    def from_portable(self, notes: object, processor: RegistryUser, device: torch.device) -> AutomatonState:
+        """Return the state with the automata named in the notes, in their slots of the processor's registry.
 
         Raises:
             StateFileError: An automaton is missing, none belongs to the processor, or its automaton does not have the state.
         """
-        leases = leases_of(notes, processor, device)
-        slots = [NEUTRAL, *(lease.slot for lease in leases)]
-        generations = [SlotGeneration.NEUTRAL, *(lease.generation for lease in leases)]
+        handles = handles_of(notes, processor, device)
+        slots = [NEUTRAL, *(handle.slot for handle in handles)]
+        generations = [SlotGeneration.NEUTRAL, *(handle.generation for handle in handles)]
         # A neutral row needs a state that is neither dead nor finished.
-        states = [FIRST_STATE + 1, *(lease.automaton.states for lease in leases)]
+        states = [FIRST_STATE + 1, *(handle.automaton.states for handle in handles)]
         for row, (place, state) in enumerate(zip(self.slot.tolist(), self.state.tolist(), strict=True)):
             if not 0 <= place < len(slots):
                 raise StateFileError(f"row {row} has automaton {place} of {len(slots) - 1}")
-            if not (leases[place - 1].automaton.has_state(state) if place else 0 <= state < states[0]):
+            if not (handles[place - 1].automaton.has_state(state) if place else 0 <= state < states[0]):
                 raise StateFileError(f"row {row} is in state {state} of an automaton with {states[place]} states")
         return AutomatonState(torch.tensor(slots)[self.slot], torch.tensor(generations)[self.slot], self.state)
 
 
-def numbered_slots(slots: Tensor, generations: Tensor, processor: BankUser) -> tuple[Tensor, list[str]]:
-    """Return slots of a bank with the automata in them numbered from 1, and the content keys of the automata."""
+def numbered_slots(slots: Tensor, generations: Tensor, processor: RegistryUser) -> tuple[Tensor, list[str]]:
+    """Return slots of a registry with the automata in them numbered from 1, and the content keys of the automata."""
     number: dict[str, int] = {}
     found = [
         NEUTRAL
         if slot == NEUTRAL
-        else number.setdefault(processor.bank.automaton(slot, generation).content_key, len(number) + 1)
+        else number.setdefault(processor.registry.automaton(slot, generation).content_key, len(number) + 1)
         for slot, generation in zip(slots.flatten().tolist(), generations.flatten().tolist(), strict=True)
     ]
     return torch.tensor(found, dtype=torch.int64).reshape(slots.shape), list(number)
 
 
-def leases_of(notes: object, processor: BankUser, device: torch.device) -> list[Lease]:
-    """Return the leases of the automata that the notes name.
+def handles_of(notes: object, processor: RegistryUser, device: torch.device) -> list[AutomatonHandle]:
+    """Return the handles of the automata that the notes name.
 
     Raises:
         StateFileError: An automaton is missing, or none belongs to the processor.
     """
     keys = notes if isinstance(notes, list) else [notes]
-    leases = [_find(key, processor, device) for key in keys]
+    handles = [_find(key, processor, device) for key in keys]
     own = processor.automaton.content_key
     if keys and own not in keys:
         # It could continue, but under constraints that do not belong to this processor.
@@ -112,18 +112,18 @@ def leases_of(notes: object, processor: BankUser, device: torch.device) -> list[
             f"none of its rows belongs to this {type(processor).__name__}, whose automaton is {own!r}: its automata are "
             f"{', '.join(map(repr, keys))}; load it with a processor that owns one of these"
         )
-    return leases
+    return handles
 
 
-def _find(key: object, processor: BankUser, device: torch.device) -> Lease:
-    own = processor.lease()
+def _find(key: object, processor: RegistryUser, device: torch.device) -> AutomatonHandle:
+    own = processor.handle()
     if key == own.automaton.content_key:
         return own
-    lease = processor.bank.find(key) if isinstance(key, str) else None
-    if lease is None:
+    handle = processor.registry.find(key) if isinstance(key, str) else None
+    if handle is None:
         raise StateFileError(
             f"automaton {key!r} does not belong to this {type(processor).__name__}, whose automaton is "
             f"{own.automaton.content_key!r}, and is not in use on {device}; create the processor that it "
             "belongs to, with the same arguments, vocabulary and version of logitkit, and call its init_state first"
         )
-    return lease
+    return handle

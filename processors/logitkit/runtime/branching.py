@@ -22,10 +22,10 @@ from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.kernels import switch
 from logitkit.protocol.calls import by_tensors, token_columns
 from logitkit.protocol.context import Context
-from logitkit.runtime.bank import NEUTRAL, Bank
-from logitkit.runtime.bank_tables import keep_allowed
+from logitkit.runtime.automaton_registry import NEUTRAL, AutomatonRegistry
 from logitkit.runtime.branching_state import BranchingState, Configurations
 from logitkit.runtime.logit_arrays import as_array
+from logitkit.runtime.registry_tables import keep_allowed
 from logitkit.runtime.stack_tables import StackRows, StackTables, advance_stacks, legal_stacks
 from logitkit.runtime.width import check_width
 
@@ -60,10 +60,10 @@ def followed(automaton: TokenAutomaton, places: Configurations, token: int, most
     return kept[:most], len(kept) > most
 
 
-def advance_branching(bank: Bank, state: BranchingState, tokens: Tensor) -> BranchingState:
+def advance_branching(registry: AutomatonRegistry, state: BranchingState, tokens: Tensor) -> BranchingState:
     """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
     if by_tensors(state.states):
-        layout = bank.layout_on(state.states.device)
+        layout = registry.layout_on(state.states.device)
         if switch.runs_on(state.states, tokens):
             from logitkit.kernels.branching_step import branching_step
 
@@ -79,17 +79,17 @@ def advance_branching(bank: Bank, state: BranchingState, tokens: Tensor) -> Bran
     for row, (slot, generation, most, run) in enumerate(zip(*columns, strict=True)):
         if slot == NEUTRAL:
             continue
-        automaton = bank.automaton(slot, generation)
+        automaton = registry.automaton(slot, generation)
         for token in run:
             rows[row], dropped = followed(automaton, rows[row], token, most)
             narrowed[row] = narrowed[row] or dropped
     return state.with_configurations(rows, narrowed)
 
 
-def mask_branching(bank: Bank, state: BranchingState, logits: Tensor) -> Tensor:
+def mask_branching(registry: AutomatonRegistry, state: BranchingState, logits: Tensor) -> Tensor:
     """Return the logits with every illegal token at -inf; see `Constraint.process_logits`."""
     if by_tensors(logits):
-        layout = bank.layout_on(logits.device)
+        layout = registry.layout_on(logits.device)
         layout.tables.check_width(logits.shape[1])
         if switch.runs_on(state.states, logits):
             from logitkit.kernels.branching_step import branching_step
@@ -104,14 +104,14 @@ def mask_branching(bank: Bank, state: BranchingState, logits: Tensor) -> Tensor:
     for row, (slot, generation, places) in enumerate(zip(*columns, strict=True)):
         if slot == NEUTRAL:
             continue
-        automaton: TokenAutomaton = bank.automaton(slot, generation)
+        automaton: TokenAutomaton = registry.automaton(slot, generation)
         first = places[0][0] if places else DEAD
         if first < FIRST_STATE:
-            found = bank.mask(slot, generation, first)
+            found = registry.mask(slot, generation, first)
         else:
             layers = (automaton, *automaton.layers)
             at = tuple([tuple([layer.place(*place, NO_LIMIT) for place in places]) for layer in layers])
-            found = bank.mask(slot, generation, at)
+            found = registry.mask(slot, generation, at)
         if width != found.size:
             check_width(found.size, width)
         found.apply(array[row], never, zero)

@@ -16,8 +16,8 @@ from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import StateFileError
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
-from logitkit.runtime.automaton_state import leases_of, numbered_slots
-from logitkit.runtime.bank import NEUTRAL, Lease
+from logitkit.runtime.automaton_registry import NEUTRAL, AutomatonHandle
+from logitkit.runtime.automaton_state import handles_of, numbered_slots
 from logitkit.runtime.slot_generation import SlotGeneration
 
 __all__ = ["BranchingState", "Configurations"]
@@ -30,7 +30,7 @@ class BranchingState(NamedTuple):
     """The position of each row: up to N configurations, each a state and a stack.
 
     Args:
-        slots: [B, J] int64, the slots in the bank of the layers of each row's automaton, then 0. Slot 0 in the first column
+        slots: [B, J] int64, the slots in the registry of the layers of each row's automaton, then 0. Slot 0 in the first column
             constrains nothing.
         generations: [B, J] int64, distinguish the slots' automata from earlier ones.
         states: [B, N] int64, the state of each configuration, 1 if finished; 0 where there are fewer. Few frames come first.
@@ -55,10 +55,12 @@ class BranchingState(NamedTuple):
         return cls(slots, generations, per_row(context, FIRST_STATE)[:, None], stacks, most, narrowed)
 
     @classmethod
-    def start(cls, automaton: TokenAutomaton, layers: Sequence[Lease], most: int, context: Context) -> BranchingState:
-        """Return the start state of rows of an automaton, with the leases of its layers and `most` configurations at most."""
+    def start(
+        cls, automaton: TokenAutomaton, layers: Sequence[AutomatonHandle], most: int, context: Context
+    ) -> BranchingState:
+        """Return the start state of rows of an automaton, with the handles of its layers and `most` configurations at most."""
         slots, generations = (
-            torch.stack([per_row(context, getattr(lease, name)) for lease in layers], 1)
+            torch.stack([per_row(context, getattr(handle, name)) for handle in layers], 1)
             for name in ("slot", "generation")
         )
         states = torch.zeros((context.batch_size, most), dtype=torch.int64, device=context.device)
@@ -119,16 +121,16 @@ class BranchingState(NamedTuple):
         return self._replace(slots=slots, generations=torch.zeros_like(slots)), keys
 
     def from_portable(self, notes: object, processor: Any, device: torch.device) -> BranchingState:
-        """Return the state with the automata named in the notes, in their slots of the processor's bank.
+        """Return the state with the automata named in the notes, in their slots of the processor's registry.
 
         Raises:
             StateFileError: An automaton is missing, none belongs to the processor, or a row is impossible.
         """
-        leases = leases_of(notes, processor, device)
-        slots = torch.tensor([NEUTRAL, *(lease.slot for lease in leases)])
-        generations = torch.tensor([SlotGeneration.NEUTRAL, *(lease.generation for lease in leases)])
-        if not bool(((self.slots >= 0) & (self.slots <= len(leases))).all()):
-            raise StateFileError(f"a row has an automaton that is not one of {len(leases)}")
+        handles = handles_of(notes, processor, device)
+        slots = torch.tensor([NEUTRAL, *(handle.slot for handle in handles)])
+        generations = torch.tensor([SlotGeneration.NEUTRAL, *(handle.generation for handle in handles)])
+        if not bool(((self.slots >= 0) & (self.slots <= len(handles))).all()):
+            raise StateFileError(f"a row has an automaton that is not one of {len(handles)}")
         if self.states.shape[1] < 1 or not self.slots.shape[1] or self.stacks.shape[:2] != self.states.shape:
             raise StateFileError("the rows have no configurations, no automaton, or not a stack for each configuration")
         if not bool(((self.most >= 1) & (self.most <= self.states.shape[1])).all()):
@@ -136,8 +138,8 @@ class BranchingState(NamedTuple):
         for row, (layers, states, stacks) in enumerate(
             zip(self.slots.tolist(), self.states.tolist(), self.stacks.tolist(), strict=True)
         ):
-            automaton = leases[layers[0] - 1].automaton if layers[0] else None
-            if automaton and [lease.slot for lease in leases_of_layers(processor, automaton)] != [
+            automaton = handles[layers[0] - 1].automaton if layers[0] else None
+            if automaton and [handle.slot for handle in handles_of_layers(processor, automaton)] != [
                 int(slots[at]) for at in layers if at
             ]:
                 raise StateFileError(f"row {row} does not have the layers of its automaton")
@@ -155,6 +157,6 @@ class BranchingState(NamedTuple):
         return self._replace(slots=slots[self.slots], generations=generations[self.slots])
 
 
-def leases_of_layers(processor: Any, automaton: Any) -> list[Any]:
-    """Return the leases of an automaton and of its layers."""
-    return [processor.bank.lease(layer) for layer in (automaton, *automaton.layers)]
+def handles_of_layers(processor: Any, automaton: Any) -> list[Any]:
+    """Return the handles of an automaton and of its layers."""
+    return [processor.registry.register(layer) for layer in (automaton, *automaton.layers)]

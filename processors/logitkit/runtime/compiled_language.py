@@ -9,7 +9,7 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa, check_counts_nothing
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.limits import Limits, check_limits
-from logitkit.runtime.bank_user import BankUser
+from logitkit.runtime.registry_user import RegistryUser
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.marker import check_vocabulary
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -17,7 +17,7 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 __all__ = ["CompiledLanguage", "check_has_eos"]
 
 
-class CompiledLanguage(BankUser):
+class CompiledLanguage(RegistryUser):
     """A language over tokens. Subclasses set `automaton` when they are created."""
 
     automaton: TokenAutomaton

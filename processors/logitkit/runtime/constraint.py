@@ -15,12 +15,10 @@ from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.processor import Role
+from logitkit.runtime.automaton_registry import NEUTRAL, AutomatonHandle, AutomatonRegistry
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL, Bank, Lease
-from logitkit.runtime.bank_layout import BankLayout
-from logitkit.runtime.bank_tables import keep_allowed, legal_tensors
 from logitkit.runtime.branching import advance_branching, mask_branching
-from logitkit.runtime.branching_state import BranchingState, leases_of_layers
+from logitkit.runtime.branching_state import BranchingState, handles_of_layers
 from logitkit.runtime.byte_form import ByteForm, byte_form
 from logitkit.runtime.compiled_language import CompiledLanguage
 from logitkit.runtime.constraint_state import ConstraintState
@@ -28,6 +26,8 @@ from logitkit.runtime.device_rows import advance_on_device, mask_on_device
 from logitkit.runtime.examples import example_text, matches_text
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
 from logitkit.runtime.logit_arrays import as_array
+from logitkit.runtime.registry_layout import RegistryLayout
+from logitkit.runtime.registry_tables import keep_allowed, legal_tensors
 from logitkit.runtime.shared import shared_by
 from logitkit.runtime.stack_tables import StackRows
 from logitkit.runtime.width import check_width
@@ -51,10 +51,10 @@ class Constraint(CompiledLanguage):
     configurations: int = 1
 
     @lazy
-    def bank(self) -> Bank:
-        """The bank that states refer to, on every device."""
+    def registry(self) -> AutomatonRegistry:
+        """The registry that states refer to, on every device."""
         shared = shared_by(self.vocabulary)
-        return shared.stack_bank if self.may_nest else shared.bank
+        return shared.stack_registry if self.may_nest else shared.registry
 
     @property
     def may_nest(self) -> bool:
@@ -89,9 +89,9 @@ class Constraint(CompiledLanguage):
         return per_row(context, NO_LIMIT if isinstance(self.closing, bool) else self.closing)
 
     @lazy
-    def _layers(self) -> list[Lease]:
-        """The leases of the layers of an automaton that is not deterministic."""
-        return leases_of_layers(self, self.automaton)
+    def _layers(self) -> list[AutomatonHandle]:
+        """The handles of the layers of an automaton that is not deterministic."""
+        return handles_of_layers(self, self.automaton)
 
     def advance(self, state: ConstraintState, tokens: Tensor) -> ConstraintState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none; an illegal token makes its row dead.
@@ -100,13 +100,13 @@ class Constraint(CompiledLanguage):
         """
         if isinstance(state, BranchingState):
             check_tokens(type(self).__name__, len(state.states), tokens)
-            return advance_branching(self.bank, state, tokens)
+            return advance_branching(self.registry, state, tokens)
         at, stack, left = state
         check_tokens(type(self).__name__, at.state.shape[0], tokens)
         self._check_stack(stack)
         if not by_tensors(at.state):
-            return advance_on_host(self.bank, state, tokens)
-        layout, rows = self.bank.layout_on(at.state.device), StackRows(at.state, stack, left)
+            return advance_on_host(self.registry, state, tokens)
+        layout, rows = self.registry.layout_on(at.state.device), StackRows(at.state, stack, left)
         now, stack, left = advance_on_device(layout, at.slot, at.generation, rows, tokens)
         return ConstraintState(AutomatonState(at.slot, at.generation, now), stack, left)
 
@@ -118,13 +118,13 @@ class Constraint(CompiledLanguage):
         A finished row may emit only EOS and padding; a dead row only EOS, at logit 0. NaN counts as -inf.
         """
         if isinstance(state, BranchingState):
-            return state, mask_branching(self.bank, state, own_rows(type(self).__name__, len(state.states), logits))
+            return state, mask_branching(self.registry, state, own_rows(type(self).__name__, len(state.states), logits))
         at, stack, left = state
         logits = own_rows(type(self).__name__, at.state.shape[0], logits)
         self._check_stack(stack)
         if not by_tensors(logits):
-            return state, mask_on_host(self.bank, state, logits)
-        layout, rows = self.bank.layout_on(logits.device), StackRows(at.state, stack, left)
+            return state, mask_on_host(self.registry, state, logits)
+        layout, rows = self.registry.layout_on(logits.device), StackRows(at.state, stack, left)
         return state, mask_on_device(layout, at.slot, at.generation, rows, logits)
 
     def _check_stack(self, stack: Tensor) -> None:
@@ -202,11 +202,11 @@ class Constraint(CompiledLanguage):
         return state.row_states == DEAD
 
 
-def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
+def mask(registry: AutomatonRegistry, state: AutomatonState, logits: Tensor) -> Tensor:
     """Return the logits with every illegal token at -inf, in place if that is faster.
 
     Args:
-        bank: The bank that the slots refer to.
+        registry: The registry that the slots refer to.
         state: The state of B rows.
         logits: [B, W] floating point, W at least the size of the vocabulary; columns beyond it are masked.
 
@@ -215,17 +215,17 @@ def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
         VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
     """
     if by_tensors(logits):
-        return mask_tensors(bank.layout_on(logits.device), state, logits)
-    return mask_rows(bank, state, logits)
+        return mask_tensors(registry.layout_on(logits.device), state, logits)
+    return mask_rows(registry, state, logits)
 
 
-def mask_tensors(layout: BankLayout, state: AutomatonState, logits: Tensor) -> Tensor:
+def mask_tensors(layout: RegistryLayout, state: AutomatonState, logits: Tensor) -> Tensor:
     """Mask with tensors only, by the tables on the device of the logits; see `mask`."""
     now, legal = legal_tensors(layout.tables, *state)
     return keep_allowed(layout.tables, state.slot, now, legal, logits)
 
 
-def mask_rows(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
+def mask_rows(registry: AutomatonRegistry, state: AutomatonState, logits: Tensor) -> Tensor:
     """Mask row by row, each in the cheapest way for its state, with cached masks for visited states; see `mask`."""
     slots, generations, states = state.slot.tolist(), state.generation.tolist(), state.state.tolist()
     array, never, zero = as_array(logits)
@@ -233,7 +233,7 @@ def mask_rows(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
     for row, (slot, generation, current) in enumerate(zip(slots, generations, states, strict=True)):
         if slot == NEUTRAL:
             continue
-        found = bank.mask(slot, generation, current)
+        found = registry.mask(slot, generation, current)
         if width != found.size:
             check_width(found.size, width)
         found.apply(array[row], never, zero)

@@ -10,8 +10,8 @@ from torch import Tensor
 from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.errors import StateFileError
 from logitkit.protocol.state import Fill
+from logitkit.runtime.automaton_registry import NEUTRAL
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL
 
 __all__ = ["ConstraintState"]
 
@@ -49,7 +49,7 @@ class ConstraintState(NamedTuple):
         Raises:
             StateFileError: The state or stack of a row is impossible for its automaton.
         """
-        bank = processor.bank
+        registry = processor.registry
         for row, (slot, generation, _, stack, left) in enumerate(_rows(self)):
             if left < NO_LIMIT:
                 raise StateFileError(f"row {row} has {left} tokens left")
@@ -57,7 +57,7 @@ class ConstraintState(NamedTuple):
                 if any(stack):
                     raise StateFileError(f"row {row} has open brackets, but no automaton")
                 continue
-            automaton = bank.automaton(slot, generation)
+            automaton = registry.automaton(slot, generation)
             if left != NO_LIMIT and automaton.nesting.cost is None:
                 raise StateFileError(f"row {row} has {left} tokens left, but its automaton counts none")
             frames = [f for f in stack if f]

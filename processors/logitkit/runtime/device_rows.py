@@ -10,20 +10,20 @@ from torch import Tensor
 
 from logitkit.kernels import switch
 from logitkit.protocol.calls import token_columns
-from logitkit.runtime.bank_layout import BankLayout
-from logitkit.runtime.bank_tables import advance_tensors, keep_allowed, legal_tensors
+from logitkit.runtime.registry_layout import RegistryLayout
+from logitkit.runtime.registry_tables import advance_tensors, keep_allowed, legal_tensors
 from logitkit.runtime.stack_tables import StackRows, advance_stacks, legal_stacks
 
 __all__ = ["advance_on_device", "mask_on_device"]
 
 
 def advance_on_device(
-    layout: BankLayout, slot: Tensor, generation: Tensor, rows: StackRows, tokens: Tensor
+    layout: RegistryLayout, slot: Tensor, generation: Tensor, rows: StackRows, tokens: Tensor
 ) -> StackRows:
     """Return the rows after tokens; rows without room for frames have nothing but a state.
 
     Args:
-        layout: The tables of the bank on the device.
+        layout: The tables of the registry on the device.
         slot: [B] int64.
         generation: [B] int64.
         rows: The positions of B rows.
@@ -45,11 +45,11 @@ def advance_on_device(
     return rows._replace(state=state)
 
 
-def mask_on_device(layout: BankLayout, slot: Tensor, generation: Tensor, rows: StackRows, logits: Tensor) -> Tensor:
+def mask_on_device(layout: RegistryLayout, slot: Tensor, generation: Tensor, rows: StackRows, logits: Tensor) -> Tensor:
     """Return the logits with every illegal token at -inf; a kernel changes them in place.
 
     Args:
-        layout: The tables of the bank on the device.
+        layout: The tables of the registry on the device.
         slot: [B] int64.
         generation: [B] int64.
         rows: The positions of B rows.

@@ -5,8 +5,8 @@ reads ten and makes three. So the numbers of the last state are remembered with 
 finds them by the identity of these tensors. Together with them are the masks of the rows. A row that stays where it is, as in
 free text, keeps its state and its mask, so that its step is one look-up of the next state.
 
-Only the last state of a bank is remembered, and only that of few rows, whose masks take little memory. Any other state, and one
-whose tensors were written to, is read again.
+Only the last state of a registry is remembered, and only that of few rows, whose masks take little memory. Any other state, and
+one whose tensors were written to, is read again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from torch import Tensor
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.tables.packed_stacks import Packed, rows_of, stacks_of
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.runtime.automaton_registry import NEUTRAL, AutomatonRegistry
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.logit_arrays import as_array, check_row
 from logitkit.runtime.row_mask import RowMask
@@ -59,21 +59,21 @@ class HostRows:
         self.stacks, self.left, self.masks = stacks, left, masks
 
     @classmethod
-    def of(cls, bank: Bank, state: ConstraintState) -> HostRows:
+    def of(cls, registry: AutomatonRegistry, state: ConstraintState) -> HostRows:
         """Return the numbers of a state on the CPU."""
-        known: HostRows | None = bank.last_rows
+        known: HostRows | None = registry.last_rows
         if known is not None and known.are_of(state):
             return known
         (slot, generation, now), stack, left = state
         slots = slot.tolist()
         found = cls(state, slots, generation.tolist(), now.tolist(), rows_of(stack), left.tolist(), [None] * len(slots))
-        found.remember(bank)
+        found.remember(registry)
         return found
 
-    def remember(self, bank: Bank) -> None:
+    def remember(self, registry: AutomatonRegistry) -> None:
         """Keep these numbers for the next step, if there are few rows."""
         if len(self.slots) <= FEW_ROWS:
-            bank.last_rows = self
+            registry.last_rows = self
 
     def are_of(self, state: ConstraintState) -> bool:
         """Whether these are the numbers of a state: its tensors are the same, and nothing has been written to them."""
@@ -91,7 +91,7 @@ class HostRows:
                 return False
         return self._writes >= 0 and self._writes == _writes(state)
 
-    def mask(self, bank: Bank, row: int, columns: int) -> RowMask:
+    def mask(self, registry: AutomatonRegistry, row: int, columns: int) -> RowMask:
         """Return the mask of a row that has a constraint.
 
         Raises:
@@ -100,9 +100,9 @@ class HostRows:
         """
         slot, generation = self.slots[row], self.generations[row]
         found = self.masks[row]
-        if found is None or bank.generations[slot] != generation:
-            place = bank.automaton(slot, generation).place(self.states[row], self.stacks[row], self.left[row])
-            found = self.masks[row] = bank.mask(slot, generation, place)
+        if found is None or registry.generations[slot] != generation:
+            place = registry.automaton(slot, generation).place(self.states[row], self.stacks[row], self.left[row])
+            found = self.masks[row] = registry.mask(slot, generation, place)
         if columns != found.size:
             check_width(found.size, columns)
         return found
@@ -117,20 +117,20 @@ def _writes(state: ConstraintState) -> int:
         return -1
 
 
-def advance_on_host(bank: Bank, state: ConstraintState, tokens: Tensor) -> ConstraintState:
+def advance_on_host(registry: AutomatonRegistry, state: ConstraintState, tokens: Tensor) -> ConstraintState:
     """Return the state after tokens, row by row; it is the given one if no row has changed.
 
     For a few rows, this is faster than any tensor operation.
 
     Args:
-        bank: The bank that the slots refer to.
+        registry: The registry that the slots refer to.
         state: The state of B rows, on the CPU.
         tokens: [B] or [B, T] int64, -1 = none.
 
     Raises:
         StaleAutomaton: A slot's automaton no longer exists.
     """
-    rows = HostRows.of(bank, state)
+    rows = HostRows.of(registry, state)
     states, stacks, left, masks = [*rows.states], [*rows.stacks], [*rows.left], [*rows.masks]
     runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
     for row, run in enumerate(runs):
@@ -138,7 +138,7 @@ def advance_on_host(bank: Bank, state: ConstraintState, tokens: Tensor) -> Const
         if slot == NEUTRAL:
             continue
         before = states[row], stacks[row], left[row]
-        after = _after(bank.automaton(slot, rows.generations[row]), bank.stacks, *before, run)
+        after = _after(registry.automaton(slot, rows.generations[row]), registry.stacks, *before, run)
         if after != before:
             states[row], stacks[row], left[row] = after
             masks[row] = None
@@ -153,7 +153,7 @@ def advance_on_host(bank: Bank, state: ConstraintState, tokens: Tensor) -> Const
     if now is state.at.state and stack_ids is state.stack and left_ids is state.left:
         return state
     after_all = ConstraintState(AutomatonState(slot_ids, generation_ids, now), stack_ids, left_ids)
-    HostRows(after_all, rows.slots, rows.generations, states, stacks, left, masks).remember(bank)
+    HostRows(after_all, rows.slots, rows.generations, states, stacks, left, masks).remember(registry)
     return after_all
 
 
@@ -175,11 +175,13 @@ def _after(
     return state, stack, left
 
 
-def mask_on_host(bank: Bank, state: ConstraintState, logits: Tensor, *, of_model: bool = False) -> Tensor:
+def mask_on_host(
+    registry: AutomatonRegistry, state: ConstraintState, logits: Tensor, *, of_model: bool = False
+) -> Tensor:
     """Mask row by row in place, each in the cheapest way for its state, with cached masks for visited states.
 
     Args:
-        bank: The bank that the slots refer to.
+        registry: The registry that the slots refer to.
         state: The state of B rows, on the CPU.
         logits: [B, W] floating point, W at least the size of the vocabulary; columns beyond it are masked.
         of_model: Whether broken logits are an error; otherwise, NaN counts as -inf.
@@ -189,12 +191,12 @@ def mask_on_host(bank: Bank, state: ConstraintState, logits: Tensor, *, of_model
         StaleAutomaton: A slot's automaton no longer exists.
         VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
     """
-    rows = HostRows.of(bank, state)
+    rows = HostRows.of(registry, state)
     array, never, zero = as_array(logits)
     columns = array.shape[1]
     for row, slot in enumerate(rows.slots):
         if slot != NEUTRAL:
-            rows.mask(bank, row, columns).apply(array[row], never, zero, row if of_model else None)
+            rows.mask(registry, row, columns).apply(array[row], never, zero, row if of_model else None)
         elif of_model:
             check_row(array[row], never, row)
     return logits

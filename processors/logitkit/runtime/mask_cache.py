@@ -20,8 +20,8 @@ ENTRY_BYTES = 200
 class MaskCache:
     """Masks by state, with least-recently-used eviction. States that allow the same tokens share one mask.
 
-    Not thread-safe; the bank that owns it is. Code that looks up a mask in `visited` moves it to the end, as the most recently
-    used one.
+    Not thread-safe; the registry that owns it is. Code that looks up a mask in `visited` moves it to the end, as the most
+    recently used one.
 
     Args:
         limit: The maximum size of the masks and their keys in bytes; one mask is kept whatever its size.

@@ -1,4 +1,4 @@
-"""Compiled automata and banks, which all vocabularies with equal content share."""
+"""Compiled automata and registries, which all vocabularies with equal content share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from logitkit.budget import one_budget, spend_once, spent, took
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import UNBOUNDED, Limits
 from logitkit.runtime.automaton_files import AutomatonFiles
-from logitkit.runtime.bank import Bank
+from logitkit.runtime.automaton_registry import AutomatonRegistry
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Shared", "shared_by", "size_of"]
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Shared:
-    """A cache of compiled automata with limits, and two banks, whose slots mean the same on every device.
+    """A cache of compiled automata with limits, and two registries, whose slots mean the same on every device.
 
     Args:
         cached: The maximum number of compiled automata kept while no processor uses them; least recently used ones go first.
@@ -36,9 +36,9 @@ class Shared:
         self._automata: OrderedDict[Hashable, TokenAutomaton] = OrderedDict()
         self._bytes = 0
         self._in_work: dict[Hashable, threading.Lock] = {}
-        # Automata with stacks have a bank of their own: in common tables, rows without stacks would wait for them, and they for
-        # those of long lists of banned strings.
-        self.bank, self.stack_bank = Bank(), Bank(stacks=True)
+        # Automata with stacks have a registry of their own: in common tables, rows without stacks would wait for them, and they
+        # for those of long lists of banned strings.
+        self.registry, self.stack_registry = AutomatonRegistry(), AutomatonRegistry(stacks=True)
         # Files through which other processes share compiled automata with this one, if there are any.
         self.files: AutomatonFiles | None = None
         self._others: dict[type, object] = {}
@@ -118,14 +118,14 @@ class SharedByPart(Shared):
     """The cache of a vocabulary without some tokens. Its automata are kept, counted and filed with those of the whole one.
 
     Args:
-        whole: The cache of the whole vocabulary, with the banks of both, so that their rows share batches.
+        whole: The cache of the whole vocabulary, with the registries of both, so that their rows share batches.
         name: The content key of the vocabulary.
     """
 
     def __init__(self, whole: Shared, name: str) -> None:
         super().__init__()
         self._whole, self._name = whole, name
-        self.bank, self.stack_bank = whole.bank, whole.stack_bank
+        self.registry, self.stack_registry = whole.registry, whole.stack_registry
 
     def automaton(
         self, key: Hashable, compile_: Callable[[], TokenAutomaton], limits: Limits = UNBOUNDED

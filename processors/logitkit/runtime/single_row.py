@@ -20,8 +20,8 @@ from logitkit.compiler.tokens.tables.place import Place
 from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, reads_max_length
+from logitkit.runtime.automaton_registry import NEUTRAL, AutomatonRegistry
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.logit_arrays import as_array, check_row
@@ -38,15 +38,15 @@ class SingleRow:
     whether the last logits had none of the tokens that are allowed, so that the row ended with an incomplete text.
 
     Args:
-        bank: The bank that the state refers to.
+        registry: The registry that the state refers to.
         at: The slot, its generation, and the state of the automaton.
         left: The number of tokens left to the row; -1 if they are not counted.
     """
 
-    __slots__ = ("_bank", "_generation", "_left", "_mask", "_slot", "current", "cut_off")
+    __slots__ = ("_generation", "_left", "_mask", "_registry", "_slot", "current", "cut_off")
 
-    def __init__(self, bank: Bank, at: tuple[int, int, int], left: int) -> None:
-        self._bank, self._left = bank, left
+    def __init__(self, registry: AutomatonRegistry, at: tuple[int, int, int], left: int) -> None:
+        self._registry, self._left = registry, left
         self._slot, self._generation, self.current = at
         self.cut_off = False
         # Kept while the row stays where it is, as in free text.
@@ -56,7 +56,7 @@ class SingleRow:
         """Advance by one token."""
         if self._slot != NEUTRAL:
             before = self.current
-            self.current = self._bank.automaton(self._slot, self._generation).next(before, token)
+            self.current = self._registry.automaton(self._slot, self._generation).next(before, token)
             if self.current != before:
                 self._mask = None
 
@@ -79,8 +79,8 @@ class SingleRow:
         if self._slot == NEUTRAL:
             return None
         found = self._mask
-        if found is None or self._bank.generations[self._slot] != self._generation:
-            found = self._mask = self._bank.mask(self._slot, self._generation, self._place())
+        if found is None or self._registry.generations[self._slot] != self._generation:
+            found = self._mask = self._registry.mask(self._slot, self._generation, self._place())
         if columns != found.size:
             check_width(found.size, columns)
         return found
@@ -126,7 +126,7 @@ class StackRow(SingleRow):
     """A row with a stack.
 
     Args:
-        bank: The bank that the state refers to.
+        registry: The registry that the state refers to.
         at: The slot, its generation, and the state of the automaton.
         left: The number of tokens left to the row; -1 if they are not counted.
         stack: The frames of the open brackets.
@@ -135,14 +135,16 @@ class StackRow(SingleRow):
 
     __slots__ = ("_depth", "_stack")
 
-    def __init__(self, bank: Bank, at: tuple[int, int, int], left: int, stack: Packed, depth: int) -> None:
-        super().__init__(bank, at, left)
+    def __init__(
+        self, registry: AutomatonRegistry, at: tuple[int, int, int], left: int, stack: Packed, depth: int
+    ) -> None:
+        super().__init__(registry, at, left)
         self._stack, self._depth = stack, depth
 
     def advance(self, token: int) -> None:
         """Advance by one token."""
         if self._slot != NEUTRAL and self.current >= FIRST_STATE:
-            automaton = self._bank.automaton(self._slot, self._generation)
+            automaton = self._registry.automaton(self._slot, self._generation)
             before, stack = self.current, self._stack
             self.current, self._stack = automaton.step(before, stack, token)
             if self._left > 0:
@@ -156,7 +158,7 @@ class StackRow(SingleRow):
         return stacks_of([self._stack], self._depth)
 
     def _place(self) -> Place | int:
-        automaton = self._bank.automaton(self._slot, self._generation)
+        automaton = self._registry.automaton(self._slot, self._generation)
         place: Place | int = automaton.place(self.current, self._stack, self._left)
         return place
 
@@ -195,6 +197,6 @@ def row_of(processor: Processor[Any], state: Any) -> SingleRow | None:
     slot, generation, current = (int(part) for part in state.at)
     at, left, depth = (slot, generation, current), int(state.left), state.stack.shape[1]
     if not depth:
-        return SingleRow(processor.bank, at, left)
+        return SingleRow(processor.registry, at, left)
     (stack,) = rows_of(state.stack)
-    return StackRow(processor.bank, at, left, stack, depth)
+    return StackRow(processor.registry, at, left, stack, depth)

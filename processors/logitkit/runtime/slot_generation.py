@@ -1,14 +1,16 @@
-"""Generations: which automaton of a slot a state belongs to, and whether its bank has stacks.
+"""Generations: which automaton of a slot a state belongs to, and whether its registry has stacks.
 
-A state names its automaton by a slot of the bank. Slots are used again, and each bank numbers its own slots. So a state must not
-be valid for a later automaton in the slot, nor in the other bank of the vocabulary. One number beside the slot tells both.
+A state names its automaton by a slot of the registry. Slots are used again, and each registry numbers its own slots. So a state
+must not be valid for a later automaton in the slot, nor in the other registry of the vocabulary. One number beside the slot tells
+both.
 
 By hand: the first automaton in slot 3 has generation 0. It is dropped, and another one takes the slot with generation 1, so that
-states of generation 0 are stale. In a bank with stacks, the same two have the generations 2**40 and 2**40 + 1.
+states of generation 0 are stale. In a registry with stacks, the same two have the generations 2**40 and 2**40 + 1.
 
-Invariants: the generations of a slot only grow. Those of banks without stacks stay below 2**40, for which a server would have to
-load an automaton every millisecond for 34 years. A state without an automaton has generation 0 in both kinds of banks. No state
-has the generation of a vacant slot. Files of states have zeros in their place.
+Invariants: the generations of a slot only grow. Those of registries without stacks stay below 2**40, for which a server would
+    have to
+load an automaton every millisecond for 34 years. A state without an automaton has generation 0 in both kinds of registries. No
+state has the generation of a vacant slot. Files of states have zeros in their place.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class SlotGeneration:
 
     @staticmethod
     def first(*, stacks: bool) -> int:
-        """Return the generation of a new slot, in a bank with or without stacks."""
+        """Return the generation of a new slot, in a registry with or without stacks."""
         return _WITH_STACKS if stacks else 0
 
     @staticmethod
@@ -48,5 +50,5 @@ class SlotGeneration:
     def has_stacks(generation: Tensor) -> Tensor: ...
     @staticmethod
     def has_stacks(generation: int | Tensor) -> bool | Tensor:
-        """Return whether states belong to a bank with stacks."""
+        """Return whether states belong to a registry with stacks."""
         return generation >= _WITH_STACKS

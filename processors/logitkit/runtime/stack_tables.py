@@ -1,6 +1,6 @@
 """The two operations on rows with a stack, advance and mask, using tensors only: no loop over rows, no host read.
 
-A token pops a limited number of frames; the maximum over all automata in the bank gives the number of rounds. In each round,
+A token pops a limited number of frames; the maximum over all automata in the registry gives the number of rounds. In each round,
 the table row of the popped frame defines the effect of the rest of the token.
 """
 
@@ -14,9 +14,9 @@ from torch import Tensor
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.tokens.tables.counted_state import StateAndCount
 from logitkit.compiler.tokens.tables.place import ILLEGAL, NO_LIMIT
-from logitkit.compiler.tokens.tables.targets import BANK_TARGETS
+from logitkit.compiler.tokens.tables.targets import REGISTRY_TARGETS
 from logitkit.compiler.tokens.tables.token_table import STAY
-from logitkit.runtime.bank_tables import BankTables
+from logitkit.runtime.registry_tables import RegistryTables
 
 __all__ = ["StackTables", "advance_stacks", "legal_stacks"]
 
@@ -38,7 +38,7 @@ class StackTables(NamedTuple):
         round: [K] for the maximum number of frames that a token pops; only its length matters.
     """
 
-    base: BankTables
+    base: RegistryTables
     cost: Tensor
     max_depth: Tensor
     first_block: Tensor
@@ -52,8 +52,8 @@ class StackTables(NamedTuple):
 
     def outcomes(self, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return which targets are outcomes, and their numbers; 0 for the others."""
-        outside = BANK_TARGETS.is_outcome(targets)
-        return outside, torch.where(outside, BANK_TARGETS.outcome_number(targets), 0)
+        outside = REGISTRY_TARGETS.is_outcome(targets)
+        return outside, torch.where(outside, REGISTRY_TARGETS.outcome_number(targets), 0)
 
     def counted(self, which: Tensor, count: Tensor) -> Tensor:
         """Return whether outcomes, [B] or [B, K], are legal with the counts of their rows, [B]."""

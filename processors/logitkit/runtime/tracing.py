@@ -1,4 +1,4 @@
-"""Support for `torch.compile`: a bank's tables are ready when a graph is traced, and do not move during the trace."""
+"""Support for `torch.compile`: a registry's tables are ready when a graph is traced, and do not move during the trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["prepare_trace", "traced_as", "tracing_waits"]
 
 
 class Traced(Protocol):
-    """An object with tables on devices, such as a bank."""
+    """An object with tables on devices, such as a registry."""
 
     def trace(self, device: torch.device) -> None:
         """From now on, keep the tables on a device up to date."""
@@ -24,18 +24,18 @@ _numbers = itertools.count()
 _traced: weakref.WeakValueDictionary[str, Traced] = weakref.WeakValueDictionary()
 
 
-def traced_as(bank: Traced) -> str:
-    """Return a name by which a trace finds a bank, without keeping the bank alive.
+def traced_as(registry: Traced) -> str:
+    """Return a name by which a trace finds a registry, without keeping the registry alive.
 
-    It is no integer: where a function is traced again for another bank, torch takes an integer that differs for a variable.
+    It is no integer: where a function is traced again for another registry, torch takes an integer that differs for a variable.
     """
-    name = f"bank {next(_numbers)}"
-    _traced[name] = bank
+    name = f"registry {next(_numbers)}"
+    _traced[name] = registry
     return name
 
 
 def prepare_trace(name: str, device: str) -> None:
-    """Prepare the tables of a bank on a device."""
+    """Prepare the tables of a registry on a device."""
     _traced[name].trace(torch.device(device))
 
 

@@ -22,8 +22,8 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.declared import may_empty_rows
 from logitkit.protocol.processor import Processor, Role, name_of, role_of
 from logitkit.protocol.state import leaves
+from logitkit.runtime.automaton_registry import NEUTRAL
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.constraint_state import ConstraintState
 
@@ -120,7 +120,7 @@ def _by_table(constraint: Constraint, state: AutomatonState) -> Iterator[int]:
     (slot,), (generation,), (current,) = (field.tolist() for field in state)
     if slot == NEUTRAL:
         return
-    automaton: TokenAutomaton = constraint.bank.automaton(slot, generation)
+    automaton: TokenAutomaton = constraint.registry.automaton(slot, generation)
     while current != FINISHED:
         token = _only_token(automaton, current)
         if token is None:

@@ -2,11 +2,11 @@
 
 stop_strings    StopStrings
 text_stream     TextStream: text piece by piece, which holds back the possible beginning of a stop
-stop_automaton, stop_bank    find all stops in one pass; many lists of stops in one batch
+stop_automaton, stop_registry  find all stops in one pass; many lists of stops in one batch
 stop_state, stop_mask, stop_list     the state of rows; the tokens that end them; checks of the given stops
 """
 
 from logitkit.stopping.stop_automaton import StopAutomaton as StopAutomaton
-from logitkit.stopping.stop_bank import stop_bank as stop_bank
+from logitkit.stopping.stop_registry import stop_registry as stop_registry
 
-__all__ = ["StopAutomaton", "stop_bank"]
+__all__ = ["StopAutomaton", "stop_registry"]

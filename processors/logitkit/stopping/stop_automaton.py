@@ -171,7 +171,7 @@ class StopAutomaton:
 
     @property
     def nbytes(self) -> int:
-        """The size of the tables over bytes: the same when the automaton enters the bank and when it leaves."""
+        """The size of the tables over bytes: the same when the automaton enters the registry and when it leaves."""
         return self._jump.nbytes + self._found.step.nbytes
 
 

@@ -6,34 +6,34 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.runtime.automaton_registry import NEUTRAL
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL
-from logitkit.runtime.bank_tables import BankTables
 from logitkit.runtime.logit_arrays import as_array
+from logitkit.runtime.registry_tables import RegistryTables
 from logitkit.stopping.stop_automaton import FIRED
-from logitkit.stopping.stop_bank import StopBank
+from logitkit.stopping.stop_registry import StopRegistry
 
 __all__ = ["stop_rows", "stop_tensors"]
 
 
-def stop_rows(at: AutomatonState, bank: StopBank, logits: Tensor) -> Tensor:
+def stop_rows(at: AutomatonState, registry: StopRegistry, logits: Tensor) -> Tensor:
     """Allow only EOS in rows after a stop, and only EOS and padding in rows after EOS; in place, on the host.
 
     A row without any token left, since another processor masked these, gets EOS at logit 0.
 
     Args:
         at: The positions of B rows.
-        bank: The bank that the slots refer to.
+        registry: The registry that the slots refer to.
         logits: [B, W] floating point, W at least the size of the vocabulary.
     """
     array, never, zero = as_array(logits)
     for row, (slot, state) in enumerate(zip(at.slot.tolist(), at.state.tolist(), strict=True)):
         if state < FIRST_STATE and slot != NEUTRAL:
-            bank.endings[state].apply(array[row], never, zero)
+            registry.endings[state].apply(array[row], never, zero)
     return logits
 
 
-def stop_tensors(at: AutomatonState, tables: BankTables, logits: Tensor) -> Tensor:
+def stop_tensors(at: AutomatonState, tables: RegistryTables, logits: Tensor) -> Tensor:
     """Like `stop_rows`, with tensors only; a row whose automaton no longer exists ends."""
     never = float("-inf")
     # A dead row is one that has reached a stop.

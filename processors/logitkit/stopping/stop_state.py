@@ -10,11 +10,11 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.errors import StateFileError, VocabularyError
+from logitkit.runtime.automaton_registry import NEUTRAL
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL
-from logitkit.runtime.bank_tables import BankTables, advance_tensors
+from logitkit.runtime.registry_tables import RegistryTables, advance_tensors
 from logitkit.stopping.stop_automaton import FIRED, StopAutomaton
-from logitkit.stopping.stop_bank import StopBank
+from logitkit.stopping.stop_registry import StopRegistry
 
 __all__ = ["NO_TOKEN", "StopState"]
 
@@ -61,17 +61,17 @@ class StopState(NamedTuple):
             slot, generation, state, before, token = values
             if slot == NEUTRAL or (state != FIRED and token == NO_TOKEN):
                 continue
-            automaton = processor.bank.automaton(slot, generation)
+            automaton = processor.registry.automaton(slot, generation)
             known = 0 <= token < processor.vocabulary.size and FIRST_STATE <= before < automaton.states
             if state >= FIRST_STATE or not known or automaton.occurrence(before, token) is None:
                 raise StateFileError(f"row {row} has the token {token}, which completes no stop after state {before}")
         return self
 
-    def advance_rows(self, bank: StopBank, tokens: Tensor, prompt: bool = False) -> StopState:
+    def advance_rows(self, registry: StopRegistry, tokens: Tensor, prompt: bool = False) -> StopState:
         """Return the state after tokens, computed byte by byte.
 
         Args:
-            bank: The bank that the slots refer to.
+            registry: The registry that the slots refer to.
             tokens: [B] or [B, T] int64, -1 = none.
             prompt: Whether the tokens belong to the prompt, in which EOS ends nothing and ids outside the vocabulary may occur.
 
@@ -86,8 +86,8 @@ class StopState(NamedTuple):
         for row, (slot, generation, run) in enumerate(zip(slots, generations, runs, strict=True)):
             if slot == NEUTRAL:
                 continue
-            automaton, now = bank.automaton(slot, generation), (state[row], count[row], text[row])
-            (state[row], count[row], text[row]), found = _after(automaton, bank.length, now, run, prompt)
+            automaton, now = registry.automaton(slot, generation), (state[row], count[row], text[row])
+            (state[row], count[row], text[row]), found = _after(automaton, registry.length, now, run, prompt)
             if found is not None:
                 completed[row] = found
         before, token = self.before, self.token
@@ -98,11 +98,13 @@ class StopState(NamedTuple):
         after = (torch.from_numpy(np.array(column, np.int64)) for column in (state, count, text))
         return StopState(self.at._replace(state=next(after)), before, token, *after)
 
-    def advance_tensors(self, tables: BankTables, lengths: Tensor, token: Tensor, prompt: bool = False) -> StopState:
+    def advance_tensors(
+        self, tables: RegistryTables, lengths: Tensor, token: Tensor, prompt: bool = False
+    ) -> StopState:
         """Return the state after one token per row, with tensors only.
 
         Args:
-            tables: The tables of the bank.
+            tables: The tables of the registry.
             lengths: [V] int32, the bytes that each token adds.
             token: [B] int64, -1 = none; an id outside the vocabulary has no text.
             prompt: Whether the token belongs to the prompt, in which EOS ends nothing.

@@ -19,15 +19,15 @@ from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_co
 from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind
 from logitkit.protocol.processor import Role
+from logitkit.runtime.automaton_registry import NEUTRAL
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL
-from logitkit.runtime.bank_user import BankUser
 from logitkit.runtime.compiled_language import check_has_eos
+from logitkit.runtime.registry_user import RegistryUser
 from logitkit.runtime.width import check_width
 from logitkit.stopping.stop_automaton import StopAutomaton
-from logitkit.stopping.stop_bank import StopBank, stop_bank
 from logitkit.stopping.stop_list import checked_stops
 from logitkit.stopping.stop_mask import stop_rows, stop_tensors
+from logitkit.stopping.stop_registry import StopRegistry, stop_registry
 from logitkit.stopping.stop_state import NO_TOKEN, StopState
 from logitkit.vocabulary.marker import Marker
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -52,7 +52,7 @@ class StopPlace(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StopStrings(BankUser):
+class StopStrings(RegistryUser):
     """Allow only EOS once the text contains a stop, in any tokenization.
 
     The first stop to be complete wins; of several that end at the same byte, the longest. Tokens without text that a stop does
@@ -111,7 +111,7 @@ class StopStrings(BankUser):
         if not stops:
             raise ConfigurationError("stops is empty; give at least one text or token id")
         object.__setattr__(self, "stops", stops)
-        self.__dict__["_automaton"] = self.bank.made(stops, self.vocabulary, self.limits)
+        self.__dict__["_automaton"] = self.registry.made(stops, self.vocabulary, self.limits)
 
     @property
     def reads_prompt(self) -> bool:
@@ -119,13 +119,13 @@ class StopStrings(BankUser):
         return self.include_prompt
 
     @lazy
-    def bank(self) -> StopBank:
-        """The bank that states refer to, on every device."""
-        return stop_bank(self.vocabulary)
+    def registry(self) -> StopRegistry:
+        """The registry that states refer to, on every device."""
+        return stop_registry(self.vocabulary)
 
     @lazy
     def _automaton(self) -> StopAutomaton:
-        return self.bank.made(checked_stops(self.stops, self.vocabulary), self.vocabulary, self.limits)
+        return self.registry.made(checked_stops(self.stops, self.vocabulary), self.vocabulary, self.limits)
 
     @property
     def automaton(self) -> StopAutomaton:
@@ -138,7 +138,7 @@ class StopStrings(BankUser):
         if not self.include_prompt or context.prompt.shape[1] == 0:
             return state
         # Positions before the output are negative.
-        tokens, text = (context.prompt >= 0).sum(1), self.bank.text_length(context.prompt)
+        tokens, text = (context.prompt >= 0).sum(1), self.registry.text_length(context.prompt)
         return self._advance(state._replace(tokens=-tokens, text=-text), context.prompt, prompt=True)
 
     @classmethod
@@ -158,9 +158,9 @@ class StopStrings(BankUser):
 
     def _advance(self, state: StopState, tokens: Tensor, prompt: bool = False) -> StopState:
         if not by_tensors(state.token):
-            return state.advance_rows(self.bank, tokens, prompt)
-        lengths = self.bank.lengths_on(state.token.device)
-        layout = self.bank.layout_on(state.token.device)
+            return state.advance_rows(self.registry, tokens, prompt)
+        lengths = self.registry.lengths_on(state.token.device)
+        layout = self.registry.layout_on(state.token.device)
         if switch.runs_on(state.token, tokens):
             from logitkit.kernels.stop_step import stop_step
 
@@ -182,13 +182,13 @@ class StopStrings(BankUser):
         logits = own_rows("StopStrings", state.token.shape[0], logits)
         check_width(self.vocabulary.size, logits.shape[1])
         if not by_tensors(logits):
-            return state, stop_rows(state.at, self.bank, logits)
-        layout = self.bank.layout_on(logits.device)
+            return state, stop_rows(state.at, self.registry, logits)
+        layout = self.registry.layout_on(logits.device)
         if switch.runs_on(state.token, logits):
             from logitkit.kernels.stop_step import stop_step
 
             at, *others = state
-            rows, lengths = (at.state, *others), self.bank.lengths_on(logits.device)
+            rows, lengths = (at.state, *others), self.registry.lengths_on(logits.device)
             if stop_step(layout.kernel_tables, lengths, at.slot, at.generation, rows, None, logits) is not None:
                 return state, logits
         return state, stop_tensors(state.at, layout.tables, logits)
@@ -221,7 +221,7 @@ class StopStrings(BankUser):
         """
         rows = zip(*(column.tolist() for column in state.at), strict=True)
         found = [
-            0 if slot == NEUTRAL or now < FIRST_STATE else self.bank.automaton(slot, generation).depth(now)
+            0 if slot == NEUTRAL or now < FIRST_STATE else self.registry.automaton(slot, generation).depth(now)
             for slot, generation, now in rows
         ]
         return torch.tensor(found, dtype=torch.int64, device=state.token.device)
@@ -244,7 +244,7 @@ class StopStrings(BankUser):
         columns = (state.at.slot, state.at.generation, *state[1:])
         found = []
         for slot, generation, before, token, tokens, text in zip(*(c.tolist() for c in columns), strict=True):
-            place = None if token == NO_TOKEN else self.bank.automaton(slot, generation).occurrence(before, token)
+            place = None if token == NO_TOKEN else self.registry.automaton(slot, generation).occurrence(before, token)
             found.append(
                 (-1, -1, -1, -1) if place is None else (place.which, text + place.begin, text + place.end, tokens)
             )

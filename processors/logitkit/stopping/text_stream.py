@@ -11,8 +11,8 @@ from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Boolean
 from logitkit.parameters.integers import as_integer
 from logitkit.stopping.stop_automaton import FIRED
-from logitkit.stopping.stop_bank import stop_bank
 from logitkit.stopping.stop_list import checked_stops
+from logitkit.stopping.stop_registry import stop_registry
 from logitkit.vocabulary.marker import Marker
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -59,7 +59,7 @@ class TextStream:
         # Iterated once, since it may be an iterator.
         self._given = tuple(stops) if isinstance(stops, Iterable) and not isinstance(stops, str | bytes) else stops
         checked = checked_stops(self._given, vocabulary)
-        self._automaton = stop_bank(vocabulary).made(checked, vocabulary, limits)
+        self._automaton = stop_registry(vocabulary).made(checked, vocabulary, limits)
         self._state = self._automaton.start
         self._include_stop = Boolean().check("include_stop", include_stop)
         self._vocabulary = vocabulary

@@ -1,9 +1,9 @@
 """Make chains of fallbacks short, however long the texts are that an automaton looks for.
 
 A look-up visits a state and all that it falls back to, one after another; on a device all rows of a batch wait for the longest
-chain of the bank. So a state at depth d of its chain takes over the rows of the next few below it, as many as the lowest bit of d
-says, and falls back to the one below these: no chain is longer than the bits of its depth, and no row is copied more often than
-that.
+chain of the registry. So a state at depth d of its chain takes over the rows of the next few below it, as many as the lowest bit
+of d says, and falls back to the one below these: no chain is longer than the bits of its depth, and no row is copied more often
+than that.
 
 Source: Fenwick, A new data structure for cumulative frequency tables (1994), for which rows to take over.
 """

@@ -15,8 +15,8 @@ By hand, for an automaton of 120 states, of which 20 are frames:
 Invariants: while an automaton is compiled, there are targets for counted moves as well, from 2**29 on (`CountedMoves`): no limit
 allows that many states and outcomes. Outcomes that lead to each other get their numbers together; until then, negative numbers
 stand for them. In the tables of an automaton, there are none, and targets are dense: an array of states and
-then outcomes has an entry for each target. In the tables of a bank, automata have different numbers of states, so outcomes begin
-at 2**30 for all of them (`BANK_TARGETS`). If all states move by a number, outcomes move by the same.
+then outcomes has an entry for each target. In the tables of a registry, automata have different numbers of states, so outcomes
+begin at 2**30 for all of them (`REGISTRY_TARGETS`). If all states move by a number, outcomes move by the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, TypeVar, overload
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["BANK_TARGETS", "Targets"]
+__all__ = ["REGISTRY_TARGETS", "Targets"]
 
 _FIRST_COUNTED_MOVE = 2**29
 
@@ -114,5 +114,5 @@ class Targets:
         return -1 - target
 
 
-# In the tables of a bank, whatever automaton a row has.
-BANK_TARGETS = Targets(2**30)
+# In the tables of a registry, whatever automaton a row has.
+REGISTRY_TARGETS = Targets(2**30)

@@ -1,4 +1,4 @@
-"""The bank of stop automata of one vocabulary, separate from the bank of constraints.
+"""The registry of stop automata of one vocabulary, separate from the registry of constraints.
 
 Many stops create long chains of fallbacks, which would slow down every look-up in a common table. And only the tensor path
 needs their tables over tokens, so these are built on demand.
@@ -17,21 +17,21 @@ from torch import Tensor
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import Limits
 from logitkit.protocol.calls import by_tensors
-from logitkit.runtime.bank import Bank
-from logitkit.runtime.bank_layout import BankLayout
+from logitkit.runtime.automaton_registry import AutomatonRegistry
+from logitkit.runtime.registry_layout import RegistryLayout
 from logitkit.runtime.row_mask import RowMask, finished_ids
 from logitkit.runtime.shared import shared_by
 from logitkit.stopping.stop_automaton import StopAutomaton, stop_key
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["StopBank", "stop_bank"]
+__all__ = ["StopRegistry", "stop_registry"]
 
 # Requests usually repeat the same few lists.
 RECENT = 8
 
 
-class StopBank(Bank):
-    """A bank of stop automata, with the number of bytes that each token adds to a text.
+class StopRegistry(AutomatonRegistry):
+    """A registry of stop automata, with the number of bytes that each token adds to a text.
 
     Args:
         vocabulary: The vocabulary.
@@ -89,14 +89,14 @@ class StopBank(Bank):
         """Return the table over tokens of an automaton over bytes."""
         return cast(StopAutomaton, automaton).table
 
-    def new_layout(self, device: torch.device) -> BankLayout:
+    def new_layout(self, device: torch.device) -> RegistryLayout:
         """Lay out the tables of all slots from the start."""
         if device not in self._lengths:
             self._lengths[device] = torch.tensor(self.length, dtype=torch.int32, device=device)
         return super().new_layout(device)
 
 
-def stop_bank(vocabulary: Vocabulary) -> StopBank:
-    """Return the bank of this vocabulary, which equal vocabularies share, and those without some of its tokens."""
+def stop_registry(vocabulary: Vocabulary) -> StopRegistry:
+    """Return the registry of this vocabulary, which equal vocabularies share, and those without some of its tokens."""
     vocabulary = vocabulary.whole or vocabulary
-    return shared_by(vocabulary).once(StopBank, lambda: StopBank(vocabulary))
+    return shared_by(vocabulary).once(StopRegistry, lambda: StopRegistry(vocabulary))

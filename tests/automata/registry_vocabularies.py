@@ -1,4 +1,4 @@
-"""Vocabularies for tests of the bank."""
+"""Vocabularies for tests of the registry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LETTERS: list[bytes | None] = [b"a", b"b", b"ab", None]
 
 
 def vocabulary(tag: int = 0) -> lk.Vocabulary:
-    """Return a small vocabulary; each tag is another content, so that no test meets the bank of another."""
+    """Return a small vocabulary; each tag is another content, so that no test meets the registry of another."""
     return lk.Vocabulary([*LETTERS, *(f"t{tag}-{i}".encode() for i in range(2))], eos_ids=[3])
 
 

@@ -1,6 +1,6 @@
-"""The automata of a bank as a few tensors, with two operations: advance and mask. No loop over rows, no host read.
+"""The automata of a registry as a few tensors, with two operations: advance and mask. No loop over rows, no host read.
 
-Accelerators and `torch.compile` take this path. All shapes depend on the bank alone, never on a state.
+Accelerators and `torch.compile` take this path. All shapes depend on the registry alone, never on a state.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from logitkit.runtime.width import check_width
 NEUTRAL_ROWS = FIRST_STATE + 2
 
 
-class BankTables(NamedTuple):
+class RegistryTables(NamedTuple):
     """The columns of `Records`, with spare capacity; an unused slot is neutral and its generation never matches.
 
     Args:
@@ -62,7 +62,7 @@ class BankTables(NamedTuple):
         return torch.where(generation == self.generation.index_select(0, slot), state, DEAD)
 
     def chain(self, slot: Tensor, state: Tensor) -> list[Tensor]:
-        """Return the rows of some states, then those they fall back to, up to the length of the bank's longest chain."""
+        """Return the rows of some states, then those they fall back to, up to the length of the registry's longest chain."""
         rows = [self.first_row.index_select(0, slot) + state]
         for _ in range(self.link.shape[0] - 1):
             rows.append(self.fallback.index_select(0, rows[-1]))
@@ -92,7 +92,7 @@ class BankTables(NamedTuple):
         return torch.where((token < size) & (token >= 0), target, DEAD)
 
 
-def advance_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Tensor, token: Tensor) -> Tensor:
+def advance_tensors(tables: RegistryTables, slot: Tensor, generation: Tensor, state: Tensor, token: Tensor) -> Tensor:
     """Return the states after one token per row: everything is [B] int64; token -1 changes nothing.
 
     A stale slot or an id out of range leads to `DEAD`.
@@ -102,7 +102,7 @@ def advance_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state:
     return torch.where(moves, tables.targets(slot, state, token), state)
 
 
-def legal_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+def legal_tensors(tables: RegistryTables, slot: Tensor, generation: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     """Return the states, and which classes are legal, [B, C + 1] bool; the last column means nothing."""
     state = tables.live(slot, generation, state)
     # Classes allowed by default, corrected by the rows; an extra column absorbs the padding.
@@ -114,7 +114,7 @@ def legal_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: T
     return state, legal
 
 
-def keep_allowed(tables: BankTables, slot: Tensor, state: Tensor, legal: Tensor, logits: Tensor) -> Tensor:
+def keep_allowed(tables: RegistryTables, slot: Tensor, state: Tensor, legal: Tensor, logits: Tensor) -> Tensor:
     """Return the masked logits, [B, W]: those of the legal classes, [B, C] bool, remain; rows without any token left end.
 
     Raises:

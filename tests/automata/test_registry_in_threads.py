@@ -1,4 +1,4 @@
-"""The bank in several threads: each automaton is compiled once, and no thread sees the mask of another automaton."""
+"""The registry in several threads: each automaton is compiled once, and no thread sees the mask of another automaton."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ import torch
 
 import logitkit as lk
 from logitkit.compiler import TokenAutomaton
-from logitkit.runtime import Bank, Shared, shared_by
-from tests.automata.bank_vocabularies import LETTERS, context, vocabulary
+from logitkit.runtime import AutomatonRegistry, Shared, shared_by
+from tests.automata.registry_vocabularies import LETTERS, context, vocabulary
 
 
 def test_a_slot_freed_while_its_mask_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     vocab = vocabulary(3)
     one, other = lk.Regex("a*", vocab).automaton, lk.Regex("b*", vocab).automaton
-    bank = Bank()
-    lease = bank.lease(one)
-    slot, generation = lease.slot, lease.generation
-    leases = [lease]
-    del lease
+    registry = AutomatonRegistry()
+    handle = registry.register(one)
+    slot, generation = handle.slot, handle.generation
+    handles = [handle]
+    del handle
     legal_classes = TokenAutomaton.legal_classes
 
     def free_meanwhile(self: TokenAutomaton, state: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        leases.clear()
+        handles.clear()
         gc.collect()
         return legal_classes(self, state)
 
     monkeypatch.setattr(TokenAutomaton, "legal_classes", free_meanwhile)
-    bank.mask(slot, generation, one.start)
+    registry.mask(slot, generation, one.start)
     monkeypatch.undo()
-    again = bank.lease(other)
+    again = registry.register(other)
     assert again.slot == slot
     row = np.zeros(6, np.float32)
-    bank.mask(slot, again.generation, other.start).apply(row, -np.inf, 0.0)
+    registry.mask(slot, again.generation, other.start).apply(row, -np.inf, 0.0)
     assert np.isfinite(row).tolist() == [False, True, False, True, False, False]
 
 
@@ -103,7 +103,7 @@ def test_whenever_another_thread_asks_it_compiles_nothing() -> None:
     assert len(calls) == 1
 
 
-def test_threads_lease_mask_and_free() -> None:
+def test_threads_register_mask_and_free() -> None:
     vocab = vocabulary(11)
     errors: list[BaseException] = []
 
@@ -128,4 +128,4 @@ def test_threads_lease_mask_and_free() -> None:
         thread.join()
     assert not errors
     gc.collect()
-    assert len(shared_by(vocab).bank.automata) <= 14
+    assert len(shared_by(vocab).registry.automata) <= 14

@@ -1,4 +1,4 @@
-"""The bank: slots, generations, cached masks and tables; and what equal vocabularies share."""
+"""The registry: slots, generations, cached masks and tables; and what equal vocabularies share."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import torch
 import logitkit as lk
 from logitkit.compiler import DEAD
 from logitkit.errors import PatternTooLarge, StaleAutomaton
-from logitkit.runtime import NEUTRAL, AutomatonState, Bank, Shared, shared, shared_by
+from logitkit.runtime import NEUTRAL, AutomatonRegistry, AutomatonState, Shared, shared, shared_by
 from logitkit.runtime.mask_cache import ENTRY_BYTES
-from tests.automata.bank_vocabularies import context, vocabulary
+from tests.automata.registry_vocabularies import context, vocabulary
 
 
 def test_slots_are_used_again_and_stale_states_are_reported() -> None:
     vocab = vocabulary(1)
     first = lk.Regex("a*", vocab)
     state = first.init_state(context())
-    bank = first.bank
+    registry = first.registry
     assert state.at.slot.item() != NEUTRAL
     # The cache of compiled automata keeps the automaton, but a slot belongs to processors alone.
     del first
@@ -29,8 +29,8 @@ def test_slots_are_used_again_and_stale_states_are_reported() -> None:
     later = second.init_state(context())
     assert later.at.slot.item() == state.at.slot.item()
     assert later.at.generation.item() == state.at.generation.item() + 1
-    assert len(bank.automata) == 2
-    with pytest.raises(StaleAutomaton, match="no longer in the bank; keep the processor"):
+    assert len(registry.automata) == 2
+    with pytest.raises(StaleAutomaton, match="no longer in the registry; keep the processor"):
         second.process_logits(state, torch.zeros(1, 6), context())
     with pytest.raises(StaleAutomaton):
         second.advance(state, torch.tensor([0]))
@@ -43,30 +43,30 @@ def test_slots_are_used_again_and_stale_states_are_reported() -> None:
 def test_freeing_a_slot_removes_its_masks() -> None:
     vocab = vocabulary(2)
     first = lk.Regex("a*", vocab)
-    bank = first.bank
+    registry = first.registry
     first.process_logits(first.init_state(context()), torch.zeros(1, 6), context())
-    assert len(bank.masks) == 1
+    assert len(registry.masks) == 1
     del first
     gc.collect()
-    assert not len(bank.masks)
-    assert bank.masks.nbytes == 0
+    assert not len(registry.masks)
+    assert registry.masks.nbytes == 0
 
 
 def test_equal_automata_take_one_slot() -> None:
     vocab = vocabulary(4)
     one, other = lk.Regex("aa*", vocab), lk.Regex("a+", vocab)
-    assert one.lease().slot == other.lease().slot
+    assert one.handle().slot == other.handle().slot
     del one
     gc.collect()
     other.process_logits(other.init_state(context()), torch.zeros(1, 6), context())
 
 
-def test_equal_vocabularies_share_automata_and_banks() -> None:
+def test_equal_vocabularies_share_automata_and_registries() -> None:
     one, other = vocabulary(5), vocabulary(5)
     assert one is not other
     assert shared_by(one) is shared_by(other)
     assert lk.Regex("(ab)*", one).automaton is lk.Regex("(ab)*", other).automaton
-    assert lk.Choice(["a"], one).bank is lk.Choice(["b"], other).bank
+    assert lk.Choice(["a"], one).registry is lk.Choice(["b"], other).registry
     assert shared_by(one) is not shared_by(vocabulary(6))
     key = one.content_key
     del one, other
@@ -77,27 +77,27 @@ def test_equal_vocabularies_share_automata_and_banks() -> None:
 def test_masks_are_bounded_in_bytes_and_the_oldest_go_first() -> None:
     vocab = lk.Vocabulary([bytes([b]) for b in range(256)] + [None], eos_ids=[256])
     regex = lk.Regex("".join(f"[{chr(65 + i)}-z]" for i in range(20)) + "[0-9]{9}", vocab)
-    bank = Bank(mask_bytes=6000)
-    lease = bank.lease(regex.automaton)
+    registry = AutomatonRegistry(mask_bytes=6000)
+    handle = registry.register(regex.automaton)
     states = range(2, regex.automaton.states)
     for state in states:
-        made = bank.mask(lease.slot, lease.generation, state)
-        assert bank.mask(lease.slot, lease.generation, state) is made
-        assert bank.masks.nbytes == _nbytes(bank) <= 6000
-    assert 1 < len(bank.masks) < len(states)
-    assert bank.masks.visited.get((lease.slot, lease.generation, states[-1]))
-    assert not bank.masks.visited.get((lease.slot, lease.generation, states[0]))
-    before = bank.nbytes()
-    assert before >= bank.masks.nbytes + regex.automaton.nbytes
+        made = registry.mask(handle.slot, handle.generation, state)
+        assert registry.mask(handle.slot, handle.generation, state) is made
+        assert registry.masks.nbytes == _nbytes(registry) <= 6000
+    assert 1 < len(registry.masks) < len(states)
+    assert registry.masks.visited.get((handle.slot, handle.generation, states[-1]))
+    assert not registry.masks.visited.get((handle.slot, handle.generation, states[0]))
+    before = registry.nbytes()
+    assert before >= registry.masks.nbytes + regex.automaton.nbytes
     # Masks for 16 bits make a second row; what was counted already includes it.
     row = np.zeros(257, np.uint16)
     for state in states:
-        bank.mask(lease.slot, lease.generation, state).apply(row, 0xFF80, 0)
-    assert bank.masks.nbytes == _nbytes(bank) <= 6000
+        registry.mask(handle.slot, handle.generation, state).apply(row, 0xFF80, 0)
+    assert registry.masks.nbytes == _nbytes(registry) <= 6000
 
 
-def _nbytes(bank: Bank) -> int:
-    masks = [*bank.masks.visited.values()]
+def _nbytes(registry: AutomatonRegistry) -> int:
+    masks = [*registry.masks.visited.values()]
     return sum({id(m): m.nbytes for m in masks}.values()) + ENTRY_BYTES * len(masks)
 
 
@@ -105,22 +105,22 @@ def test_states_that_allow_the_same_share_a_mask() -> None:
     # Equal masks of all automata are one object, so this vocabulary is no other test's.
     vocab = lk.Vocabulary([bytes([255 - b]) for b in range(256)] + [None], eos_ids=[256])
     automaton = lk.Regex("[a-z]{1,40}[A-Z0-9]{40}", vocab).automaton
-    bank = Bank()
-    lease = bank.lease(automaton)
-    masks = [bank.mask(lease.slot, lease.generation, state) for state in range(2, automaton.states)]
+    registry = AutomatonRegistry()
+    handle = registry.register(automaton)
+    masks = [registry.mask(handle.slot, handle.generation, state) for state in range(2, automaton.states)]
     # One letter; one letter or capital; capitals alone; the end.
     assert len({id(m) for m in masks}) == len(automaton.masks) == 4
     # So do states of other automata.
     other = lk.Regex("[a-z]{1,9}:[A-Z0-9]{2}", vocab).automaton
-    lent = bank.lease(other)
-    theirs = [bank.mask(lent.slot, lent.generation, state) for state in range(2, other.states)]
+    lent = registry.register(other)
+    theirs = [registry.mask(lent.slot, lent.generation, state) for state in range(2, other.states)]
     assert len({id(m) for m in masks} & {id(m) for m in theirs}) == 3
-    assert bank.masks.nbytes == _nbytes(bank)
-    del masks, theirs, lease, lent
+    assert registry.masks.nbytes == _nbytes(registry)
+    del masks, theirs, handle, lent
     gc.collect()
     assert not automaton.masks
     assert not other.masks
-    assert bank.masks.nbytes == 0
+    assert registry.masks.nbytes == 0
 
 
 def test_rows_that_are_remembered_keep_no_mask_of_a_constraint_that_is_gone() -> None:
@@ -161,20 +161,20 @@ def test_compiled_automata_are_bounded_in_number_and_bytes() -> None:
     assert list(small._automata) == [8, 10]
 
 
-def test_tables_follow_the_bank() -> None:
+def test_tables_follow_the_registry() -> None:
     vocab = vocabulary(12)
     one = lk.Regex("a*", vocab)
     state = one.init_state(context())
-    bank = one.bank
-    tables = bank.tables
-    assert bank.tables is tables
+    registry = one.registry
+    tables = registry.tables
+    assert registry.tables is tables
     other = lk.Regex("b*", vocab)
     other.init_state(context())
-    assert bank.tables.generation.tolist() == [0, 0, 0, -1]
-    assert bank.tables.generation.tolist()[int(state.at.slot)] == state.at.generation.item()
+    assert registry.tables.generation.tolist() == [0, 0, 0, -1]
+    assert registry.tables.generation.tolist()[int(state.at.slot)] == state.at.generation.item()
     del one
     gc.collect()
-    assert bank.tables.generation.tolist()[int(state.at.slot)] == -1
+    assert registry.tables.generation.tolist()[int(state.at.slot)] == -1
 
 
 def test_slot_zero_constrains_nothing() -> None:

@@ -1,4 +1,4 @@
-"""The tables of a bank on one device, with spare capacity: a new automaton is written into them in place.
+"""The tables of a registry on one device, with spare capacity: a new automaton is written into them in place.
 
 Rebuilding all tables for every automaton that a server's request brings would delay its step by tens of milliseconds.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.tokens.tables.counted_state import MOST
-from logitkit.compiler.tokens.tables.targets import BANK_TARGETS
+from logitkit.compiler.tokens.tables.targets import REGISTRY_TARGETS
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.kernels.records import (
@@ -27,22 +27,22 @@ from logitkit.kernels.records import (
     Records,
 )
 from logitkit.lazy import lazy
-from logitkit.runtime.bank_tables import NEUTRAL_ROWS, BankTables
+from logitkit.runtime.registry_tables import NEUTRAL_ROWS, RegistryTables
 from logitkit.runtime.row_mask import finished_ids
 from logitkit.runtime.slot_generation import SlotGeneration
 from logitkit.runtime.stack_tables import StackTables
 
-__all__ = ["BankLayout"]
+__all__ = ["RegistryLayout"]
 
 # In place of the first frame of a block, if there is none: more than any frame.
-NO_BLOCK = BANK_TARGETS.outcome(0)
+NO_BLOCK = REGISTRY_TARGETS.outcome(0)
 
 # The types of classes of tokens, from narrow to wide.
 WIDTHS = (torch.uint8, torch.int16, torch.int32)
 NUMPY = {torch.uint8: np.uint8, torch.int16: np.int16, torch.int32: np.int32, torch.int64: np.int64}
 
 
-class BankLayout:
+class RegistryLayout:
     """Tables with spare capacity, and the amount in use.
 
     Args:
@@ -115,7 +115,7 @@ class BankLayout:
         set_part(row["fallback"], np.arange(len(self.records.rows)))
         slot["generation"][1:] = SlotGeneration.VACANT
         slot["first_block"].fill_(NO_BLOCK)
-        self.tables = BankTables(
+        self.tables = RegistryTables(
             generation=slot["generation"],
             class_of=self.records.class_of,
             default=self.records.default,
@@ -208,7 +208,7 @@ class BankLayout:
         rows = np.column_stack([begin, end, fallback + self._rows, cost])
         set_part(records.rows[self._rows : self._rows + states], rows)
         target = automaton.row_target.astype(np.int64)
-        outcome = BANK_TARGETS.outcome(self._outcomes + automaton.targets.outcome_number(target))
+        outcome = REGISTRY_TARGETS.outcome(self._outcomes + automaton.targets.outcome_number(target))
         target = np.where(automaton.targets.is_outcome(target), outcome, target)
         pairs = np.column_stack([automaton.row_class, target])
         set_part(records.pairs[self._places : self._places + len(pairs)], pairs)

@@ -1,4 +1,4 @@
-"""The bank: all automata of one vocabulary, so that rows with different automata are processed together."""
+"""The registry: all automata of one vocabulary, so that rows with different automata are processed together."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ import torch
 from logitkit.compiler.tokens.tables.place import Place
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import BankFull, BatchMismatch, StaleAutomaton
-from logitkit.runtime.bank_layout import BankLayout
-from logitkit.runtime.bank_tables import BankTables
 from logitkit.runtime.mask_cache import MaskCache
+from logitkit.runtime.registry_layout import RegistryLayout
+from logitkit.runtime.registry_tables import RegistryTables
 from logitkit.runtime.row_mask import RowMask
 from logitkit.runtime.slot_generation import SlotGeneration
 from logitkit.runtime.tracing import prepare_trace, traced_as, tracing_waits
 
-__all__ = ["Bank", "Lease"]
+__all__ = ["AutomatonHandle", "AutomatonRegistry"]
 
 # Slot 0 always allows every id, with or without text: the row of a request without a constraint.
 NEUTRAL = 0
 
-MIXED_BANKS = (
+MIXED_REGISTRIES = (
     "rows of constraints that may nest, such as JsonSchema, next to rows of others, such as Regex; keep each sort in a batch of "
     "its own, or make all of them nest: languages.regex(pattern).constraint(vocabulary) in place of Regex(pattern, vocabulary)"
 )
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
-class Lease:
-    """Keeps an automaton in its bank; the slot is freed when the last reference to the lease is gone.
+class AutomatonHandle:
+    """Keeps an automaton in its registry; the slot is freed when the last reference to the handle is gone.
 
     Args:
-        bank: The bank.
+        registry: The registry.
         automaton: The automaton.
-        slot: The automaton's slot in the bank.
+        slot: The automaton's slot in the registry.
         generation: Distinguishes it from earlier automata in the slot.
     """
 
-    bank: Bank
+    registry: AutomatonRegistry
     automaton: TokenAutomaton
     slot: int
     generation: int
 
 
-class Bank:
+class AutomatonRegistry:
     """Slots with automata, the masks of their visited states (CPU), and their tables as tensors (on each device in use).
 
     Thread-safe. Automata come and go while states of others are in use; the generation reveals a state whose automaton no
@@ -73,36 +73,36 @@ class Bank:
         self.generations: list[int] = [SlotGeneration.NEUTRAL]
         self._lock = threading.RLock()
         self._free: list[int] = []
-        self._leases: weakref.WeakValueDictionary[int, Lease] = weakref.WeakValueDictionary()
+        self._handles: weakref.WeakValueDictionary[int, AutomatonHandle] = weakref.WeakValueDictionary()
         # Slots whose automata may be equal, to be compared: a garbage collection during a change may leave some out of date.
         self._alike: dict[Hashable, set[int]] = {}
         self.masks = MaskCache(mask_bytes)
-        # The rows of the last step on the host, as numbers: `HostRows`, which knows of banks.
+        # The rows of the last step on the host, as numbers: `HostRows`, which knows of registries.
         self.last_rows: Any = None
-        self._layouts: dict[torch.device, BankLayout] = {}
+        self._layouts: dict[torch.device, RegistryLayout] = {}
         # Slots whose tables on a device are out of date.
         self._changed: dict[torch.device, set[int]] = {}
         # The tables of which nothing is out of date.
-        self._current: dict[torch.device, BankLayout] = {}
+        self._current: dict[torch.device, RegistryLayout] = {}
         # Tables that graphs of CUDA read where they are, even after others have taken their place.
-        self._captured: set[BankLayout] = set()
+        self._captured: set[RegistryLayout] = set()
         self._traced: set[torch.device] = set()
         self.trace_name = traced_as(self)
 
-    def lease(self, automaton: TokenAutomaton) -> Lease:
-        """Put an automaton into the bank, or find the equal one that is already there.
+    def register(self, automaton: TokenAutomaton) -> AutomatonHandle:
+        """Put an automaton into the registry, or find the equal one that is already there.
 
         Raises:
             BankFull: There is no memory left for another automaton.
         """
-        # Acquired before the bank's own lock, in the same order as in a trace.
+        # Acquired before the registry's own lock, in the same order as in a trace.
         with tracing_waits() if self._traced else nullcontext(), self._lock:
             for slot in [*self._alike.get(automaton.sizes, ())]:
-                lease = self._leases.get(slot)
-                if lease is not None and lease.automaton.equals(automaton):
-                    return lease
+                handle = self._handles.get(slot)
+                if handle is not None and handle.automaton.equals(automaton):
+                    return handle
             size = self.size_of(automaton)
-            if self._automata_size + size > self.automaton_bytes and self._leases:
+            if self._automata_size + size > self.automaton_bytes and self._handles:
                 raise BankFull(
                     f"the automata in use with this vocabulary take {self._automata_size:,} bytes, and another one of {size:,} "
                     f"would exceed {self.automaton_bytes:,}; drop processors that are no longer needed, or use equal ones"
@@ -115,23 +115,25 @@ class Bank:
                 slot = len(self.automata)
                 self.automata.append(automaton)
                 self.generations.append(SlotGeneration.first(stacks=self.stacks))
-            lease = Lease(self, automaton, slot, self.generations[slot])
-            self._leases[slot] = lease
+            handle = AutomatonHandle(self, automaton, slot, self.generations[slot])
+            self._handles[slot] = handle
             self._alike[automaton.sizes] = {*self._alike.get(automaton.sizes, ()), slot}
             self._has_changed(slot)
-            weakref.finalize(lease, self._release, slot).atexit = False
+            weakref.finalize(handle, self._release, slot).atexit = False
             for device in self._traced:
                 self.build_tables(device)
-            return lease
+            return handle
 
     def _has_changed(self, slot: int) -> None:
         for slots in [*self._changed.values()]:
             slots.add(slot)
         self._current.clear()
 
-    def find(self, content_key: str) -> Lease | None:
-        """Return the lease of the automaton with this content key, if it is in the bank."""
-        return next((lease for lease in [*self._leases.values()] if lease.automaton.content_key == content_key), None)
+    def find(self, content_key: str) -> AutomatonHandle | None:
+        """Return the handle of the automaton with this content key, if it is in the registry."""
+        return next(
+            (handle for handle in [*self._handles.values()] if handle.automaton.content_key == content_key), None
+        )
 
     def _release(self, slot: int) -> None:
         with self._lock:
@@ -150,10 +152,10 @@ class Bank:
             self.last_rows = None
 
     def automaton(self, slot: int, generation: int) -> Any:
-        """Return the automaton that a state refers to, of the type that the bank holds.
+        """Return the automaton that a state refers to, of the type that the registry holds.
 
         Raises:
-            BatchMismatch: The automaton is in another bank.
+            BatchMismatch: The automaton is in another registry.
             StaleAutomaton: All processors that used it are gone.
         """
         if 0 < slot < len(self.automata) and self.generations[slot] == generation:
@@ -161,9 +163,9 @@ class Bank:
             if found is not None:
                 return found
         if SlotGeneration.has_stacks(generation) != self.stacks:
-            raise BatchMismatch(f"a state has {MIXED_BANKS}")
+            raise BatchMismatch(f"a state has {MIXED_REGISTRIES}")
         raise StaleAutomaton(
-            f"a state refers to automaton {slot} (generation {generation}), which is no longer in the bank; keep the processor "
+            f"a state refers to automaton {slot} (generation {generation}), no longer in the registry; keep the processor "
             "that made the state (Regex, Choice, ...) alive as long as the state is used"
         )
 
@@ -192,19 +194,19 @@ class Bank:
         return RowMask.allowing(automaton, automaton.legal(place))
 
     @property
-    def tables(self) -> BankTables:
+    def tables(self) -> RegistryTables:
         """The tables of all automata as tensors on the CPU; see `tables_on`."""
         return self.tables_on(torch.device("cpu"))
 
-    def tables_on(self, device: torch.device) -> BankTables:
+    def tables_on(self, device: torch.device) -> RegistryTables:
         """Return the tables of all automata as tensors on a device; see `layout_on`."""
         return self.layout_on(device).tables
 
-    def layout_on(self, device: torch.device) -> BankLayout:
-        """Return the tables of all automata on a device, including all changes to the bank.
+    def layout_on(self, device: torch.device) -> RegistryLayout:
+        """Return the tables of all automata on a device, including all changes to the registry.
 
-        A traced graph takes them as inputs. It cannot update them when it runs, so from the first trace on, `lease` does. Until
-        a freed slot is leased again, a graph may still find the old automaton in it, but only through that automaton's own
+        A traced graph takes them as inputs. It cannot update them when it runs, so from the first trace on, `register` does.
+        Until a freed slot is taken again, a graph may still find the old automaton in it, but only through that automaton's own
         states. In the same way, tables stay for a CUDA graph that is captured with them. Rows of automata that these lack end.
         """
         if torch.compiler.is_compiling():
@@ -215,8 +217,8 @@ class Bank:
             self._captured.add(layout)
         return layout
 
-    def build_tables(self, device: torch.device) -> BankLayout:
-        """Return the tables on a device, including all changes to the bank since the last call."""
+    def build_tables(self, device: torch.device) -> RegistryLayout:
+        """Return the tables on a device, including all changes to the registry since the last call."""
         # At every step, so without a lock. Tables come here only when they are written.
         current = self._current.get(device)
         if current is not None:
@@ -253,19 +255,19 @@ class Bank:
         """Return the token table that represents an automaton on devices."""
         return automaton.without_fallback() if self.stacks else automaton
 
-    def new_layout(self, device: torch.device) -> BankLayout:
+    def new_layout(self, device: torch.device) -> RegistryLayout:
         """Lay out the tables of all slots from the start."""
         automata = [None if a is None else self.table_of(a) for a in [*self.automata]]
-        return BankLayout(automata, [*self.generations], device, self.ends)
+        return RegistryLayout(automata, [*self.generations], device, self.ends)
 
-    def _lay_out(self, device: torch.device) -> BankLayout:
+    def _lay_out(self, device: torch.device) -> RegistryLayout:
         # Assigned in place: a loop over the changes may hold this very set.
         self._changed.setdefault(device, set()).clear()
         layout = self._layouts[device] = self.new_layout(device)
         return layout
 
     def trace(self, device: torch.device) -> None:
-        """From now on, update the tables whenever the bank changes, as a compiled graph requires."""
+        """From now on, update the tables whenever the registry changes, as a compiled graph requires."""
         with self._lock:
             self._traced.add(device)
             self.build_tables(device)

@@ -2,7 +2,7 @@
 
 The patterns differ only in their last characters, and every row is in the state of the same text. So the masks are equal, and
 the difference in time comes from different automata. The logits are float32 on the CPU, with one thread. All states were
-visited before. Run `pytest benchmarks/bench_bank.py --benchmark-json=FILE`, or `python -m benchmarks.bench_bank`.
+visited before. Run `pytest benchmarks/bench_registry.py --benchmark-json=FILE`, or `python -m benchmarks.bench_registry`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def test_rows_of_different_patterns(
     name: str, vocabulary: Vocabulary, vocabulary_name: str, benchmark: BenchmarkFixture, tables: Tables
 ) -> None:
     # Room for the masks of both: 512 dense rows, where 256 of them fit into the default.
-    shared_by(vocabulary).bank.masks.limit = 2**30
+    shared_by(vocabulary).registry.masks.limit = 2**30
     regexes = [lk.Regex(PATTERNS[name].format(i), vocabulary) for i in range(ROWS)]
     assert len({r.automaton.content_key for r in regexes}) == ROWS
     letter = next(i for i, t in enumerate(vocabulary.tokens) if t == LETTER[name])

@@ -9,15 +9,15 @@ from typing import Any
 import torch
 
 import logitkit as lk
-from logitkit.compiler import NestedDfa, network_dfa
+from logitkit.compiler import NestedDfa, nested_grammar_dfa
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
-from logitkit.json_schema.compile import schema_network
+from logitkit.json_schema.compile import schema_grammar
 from logitkit.json_schema.document import load
 
 
 def compiled(schema: Any, share: bool) -> NestedDfa:
     """Return the automaton over bytes of a schema; with `share`, strings may be called."""
-    return network_dfa(schema_network(load(schema), SCHEMA_LIMITS).network, SCHEMA_LIMITS, share)
+    return nested_grammar_dfa(schema_grammar(load(schema), SCHEMA_LIMITS).nested_grammar, SCHEMA_LIMITS, share)
 
 
 def written(values: Any, constraint: Any, seed: int) -> bool:

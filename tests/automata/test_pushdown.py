@@ -14,12 +14,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler import DEAD, Definition, NestedDfa, Network, pushdown_automaton
+from logitkit.compiler import DEAD, NestedDfa, NestedGrammar, NestedRule, pushdown_automaton
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.errors import ConfigurationError, PatternTooLarge, StateFileError
 from logitkit.patterns import Alternate, Call, parse
 from logitkit.runtime import ConstraintState
-from tests.automata.networks import JSON, Nested, matches, networks, sequence, text
+from tests.automata.nested_grammars import JSON, Nested, matches, nested_grammars, sequence, text
 from tests.examples import examples
 from tests.vocabularies import tekken
 
@@ -88,19 +88,21 @@ def advanced(constraint: Nested, state: ConstraintState, token: int) -> Constrai
     return after
 
 
-def made(network: Network, vocabulary: lk.Vocabulary, max_depth: int = 32, closing: bool | int = False) -> Nested:
+def made(
+    nested_grammar: NestedGrammar, vocabulary: lk.Vocabulary, max_depth: int = 32, closing: bool | int = False
+) -> Nested:
     """Return the constraint, if there is one."""
     try:
-        return Nested(network, vocabulary, max_depth, closing)
+        return Nested(nested_grammar, vocabulary, max_depth, closing)
     except (ConfigurationError, PatternTooLarge):
         assume(False)
         raise
 
 
 @settings(max_examples=examples(150))
-@given(networks(), st.integers(1, 3), st.randoms(use_true_random=False))
-def test_legal_is_what_can_be_completed(network: Network, max_depth: int, rng: random.Random) -> None:
-    constraint = made(network, SMALL, max_depth)
+@given(nested_grammars(), st.integers(1, 3), st.randoms(use_true_random=False))
+def test_legal_is_what_can_be_completed(nested_grammar: NestedGrammar, max_depth: int, rng: random.Random) -> None:
+    constraint = made(nested_grammar, SMALL, max_depth)
     dfa = constraint.nested_dfa()
     state, said = constraint.init_state(lk.Context.of([[]], SMALL.size)), b""
     for _ in range(8):
@@ -113,24 +115,24 @@ def test_legal_is_what_can_be_completed(network: Network, max_depth: int, rng: r
         token = rng.choice(choices)
         state, said = advanced(constraint, state, token), said + PIECES[token]
     ends = bool(legal_of(constraint, state, SMALL.size)[EOS])
-    assert ends == matches(network, said.decode(), max_depth)
+    assert ends == matches(nested_grammar, said.decode(), max_depth)
 
 
 @settings(max_examples=examples(100))
 @given(
-    networks(),
+    nested_grammars(),
     st.sets(st.sampled_from(PIECES), min_size=4),
     st.integers(1, 3),
     st.integers(1, 30),
     st.randoms(use_true_random=False),
 )
 def test_what_must_be_closed_is_closed(
-    network: Network, pieces: set[bytes], max_depth: int, budget: int, rng: random.Random
+    nested_grammar: NestedGrammar, pieces: set[bytes], max_depth: int, budget: int, rng: random.Random
 ) -> None:
     """Whatever is chosen, and also where the tokens cannot spell everything."""
     tokens = sorted(pieces)
     vocabulary = lk.Vocabulary([*tokens, None], eos_ids=[len(tokens)])
-    constraint = made(network, vocabulary, max_depth, budget)
+    constraint = made(nested_grammar, vocabulary, max_depth, budget)
     needed = int(constraint.automaton.cost[constraint.automaton.start])
     state, said, count = constraint.init_state(lk.Context.of([[]], vocabulary.size)), b"", 0
     while True:
@@ -141,13 +143,13 @@ def test_what_must_be_closed_is_closed(
         token = rng.choice(choices)
         state, said, count = advanced(constraint, state, token), said + tokens[token], count + 1
     assert legal[len(tokens)]
-    assert matches(network, said.decode(), max_depth)
+    assert matches(nested_grammar, said.decode(), max_depth)
     assert count <= max(budget, needed)
 
 
 def test_a_text_that_could_not_be_closed_in_time_is_closed_as_soon_as_can_be() -> None:
     vocabulary = lk.Vocabulary([b"[", b"]", b"1", b",", None], eos_ids=[4])
-    lists = Network(Call(0), (Definition("[", parse(r"(1(,1)*)?\]")),))
+    lists = NestedGrammar(Call(0), (NestedRule("[", parse(r"(1(,1)*)?\]")),))
     constraint = Nested(lists, vocabulary, closing=1)
     state = constraint.init_state(lk.Context.of([[]], 5))
     state = constraint.advance(state, torch.tensor([[0, 2, 3]]))
@@ -215,8 +217,8 @@ def test_any_token_of_a_real_vocabulary() -> None:
                 assert legal[token] == may_go_on(dfa, said + piece, 3), (said, piece)
 
 
-def test_a_network_that_calls_nothing_is_a_finite_automaton() -> None:
-    constraint = Nested(Network(parse("[ab]+")), SMALL)
+def test_a_nested_grammar_that_calls_nothing_is_a_finite_automaton() -> None:
+    constraint = Nested(NestedGrammar(parse("[ab]+")), SMALL)
     assert constraint.automaton.nesting.frames == 0
     state = constraint.init_state(lk.Context.of([[]], SMALL.size))
     assert state.stack.shape == (1, 0)
@@ -225,21 +227,21 @@ def test_a_network_that_calls_nothing_is_a_finite_automaton() -> None:
 
 def test_what_needs_more_depth_than_there_is_is_not_begun() -> None:
     # An object holds a list, so it takes two.
-    network = Network(
+    nested_grammar = NestedGrammar(
         Alternate((text("a"), Call(0), Call(1))),
         (
-            Definition("{", sequence(Call(1), text("}"))),
-            Definition("[", sequence(Alternate((text("a"), Call(0))), text("]"))),
+            NestedRule("{", sequence(Call(1), text("}"))),
+            NestedRule("[", sequence(Alternate((text("a"), Call(0))), text("]"))),
         ),
     )
     for depth, legal in ((1, b"[a"), (2, b"{[a")):
-        constraint = Nested(network, SMALL, depth)
+        constraint = Nested(nested_grammar, SMALL, depth)
         found = legal_of(constraint, constraint.init_state(lk.Context.of([[]], SMALL.size)), SMALL.size)
         assert {p for p, ok in zip(PIECES, found.tolist(), strict=False) if ok and len(p) == 1} == {
             bytes([b]) for b in legal
         }
     with pytest.raises(ConfigurationError, match="max_depth"):
-        Nested(replace(network, main=Call(0)), SMALL, 1)
+        Nested(replace(nested_grammar, main=Call(0)), SMALL, 1)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 
 import logitkit as lk
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.networks.text_regions import with_characters
+from logitkit.compiler.nested_grammars.text_regions import with_characters
 from logitkit.languages import Language, any_text, dispatch, either, json_schema, regex, repeat, sequence, special, tag
 from tests import vocabularies
 from tests.processors.four_logits import on_either_path
@@ -56,7 +56,7 @@ def test_text_does_the_same_as_a_leaf(name: str) -> None:
     # Limits that were never given are part of the key, so that nothing compiled before is found.
     limits = [lk.Limits(states=500_000 + next(_fresh), work=200_000_000) for _ in range(2)]
     fast = language.constraint(tokens, limits=limits[0])
-    with mock.patch("logitkit.compiler.networks.dfa.with_text_regions", unknown):
+    with mock.patch("logitkit.compiler.nested_grammars.dfa.with_text_regions", unknown):
         slow = language.constraint(tokens, limits=limits[1])
     assert fast.automaton.states == slow.automaton.states
     # In a leaf by itself, a few more tokens are told apart.

@@ -13,7 +13,7 @@ import logitkit as lk
 from logitkit.configuration import KINDS
 from logitkit.errors import ConfigurationError
 from logitkit.languages import LanguageConstraint
-from tests.automata.networks import Nested
+from tests.automata.nested_grammars import Nested
 from tests.batches import run, same_result
 from tests.continue_saved import batch
 from tests.registry import EOS, ROWS, TOKENS, Row, vocabulary

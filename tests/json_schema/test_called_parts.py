@@ -9,7 +9,7 @@ import pytest
 
 import logitkit as lk
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
-from logitkit.json_schema.compile import schema_network
+from logitkit.json_schema.compile import schema_grammar
 from logitkit.json_schema.document import load
 from logitkit.languages import json_schema, tag
 from tests.json_schema.canonical import canonical
@@ -44,8 +44,8 @@ def test_what_is_called_is_what_jsonschema_accepts(options: int) -> None:
 
 
 def test_what_is_large_is_called_early() -> None:
-    assert len(schema_network(load(union(4)), SCHEMA_LIMITS, calls_early=True).network.definitions) > len(
-        schema_network(load(union(4)), SCHEMA_LIMITS).network.definitions
+    assert len(schema_grammar(load(union(4)), SCHEMA_LIMITS, calls_early=True).nested_grammar.rules) > len(
+        schema_grammar(load(union(4)), SCHEMA_LIMITS).nested_grammar.rules
     )
 
 
@@ -85,11 +85,11 @@ def test_what_has_no_finite_value_begins_nothing() -> None:
     members = {"kids": {"$ref": "#/$defs/tree"}, "loop": {"$ref": "#/$defs/loop"}}
     kid = {"anyOf": [{"$ref": "#/$defs/loop"}, {"$ref": "#/$defs/tree"}]}
     tree = {"properties": {"kids": {"type": "array", "items": kid}}, "required": ["kids"]}
-    definitions = {
+    rules = {
         "tree": {"type": "object", "additionalProperties": False, **tree},
         "loop": {"type": "object", "additionalProperties": False, "properties": members, "required": ["loop", "kids"]},
     }
-    schema = {"$ref": "#/$defs/tree", "$defs": definitions}
+    schema = {"$ref": "#/$defs/tree", "$defs": rules}
     vocabulary = lk.Vocabulary([*(bytes([b]) for b in range(256)), None], eos_ids=[256])
     constraint = lk.JsonSchema(schema, vocabulary)
     dfa = constraint.nested_dfa()

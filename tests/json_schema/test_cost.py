@@ -13,7 +13,7 @@ import pytest
 
 from logitkit.budget import one_budget, spent
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
-from logitkit.json_schema.compile import schema_network
+from logitkit.json_schema.compile import schema_grammar
 from logitkit.json_schema.document import load
 from tests.counted_calls import calls
 from tests.json_schema.hostile_schemas import tried
@@ -82,5 +82,5 @@ def test_steps_keep_up_with_the_schemas_that_are_joined() -> None:
         {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"], "allOf": conditions}
     )
     with one_budget(SCHEMA_LIMITS.work):
-        made = calls(lambda: schema_network(schema, SCHEMA_LIMITS))
+        made = calls(lambda: schema_grammar(schema, SCHEMA_LIMITS))
         assert made < 0.7 * spent()

@@ -1,4 +1,4 @@
-"""Strings and literals that a schema lists are one step each in its network, wherever they stand."""
+"""Strings and literals that a schema lists are one step each in its nested grammar, wherever they stand."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from unittest.mock import Mock
 import pytest
 
 import logitkit as lk
-from logitkit.compiler.networks.parts import parts_of
+from logitkit.compiler.nested_grammars.parts import parts_of
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
-from logitkit.json_schema.compile import schema_network
+from logitkit.json_schema.compile import schema_grammar
 from logitkit.json_schema.document import load
 from tests.automata.linked import SMALL, written
 from tests.json_schema.judge import judge
@@ -29,10 +29,10 @@ def object_of(**properties: Any) -> dict[str, Any]:
 
 
 def test_a_listed_text_takes_one_step() -> None:
-    network = schema_network(load(object_of(a={"enum": [*STATES, True, None]})), SCHEMA_LIMITS).network
-    assert {json.dumps(text).encode() for text in ("a", *STATES)} | {b"true", b"null"} <= {*network.words}
+    nested_grammar = schema_grammar(load(object_of(a={"enum": [*STATES, True, None]})), SCHEMA_LIMITS).nested_grammar
+    assert {json.dumps(text).encode() for text in ("a", *STATES)} | {b"true", b"null"} <= {*nested_grammar.words}
     # The brace, the name, the colon, the value, and the end.
-    assert len(parts_of(network, SCHEMA_LIMITS)[()].ends) <= 6
+    assert len(parts_of(nested_grammar, SCHEMA_LIMITS)[()].ends) <= 6
 
 
 CASES: dict[str, tuple[Any, list[Any]]] = {
@@ -72,10 +72,10 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_listed_texts_are_told_apart(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     schema, documents = CASES[name]
-    reader = Mock(wraps=schema_network)
+    reader = Mock(wraps=schema_grammar)
     monkeypatch.setattr("logitkit.constraints.json_schema.schema_network", reader)
     constraint = lk.JsonSchema(schema, SMALL)
-    # Strings stay apart from the network: it was read once, not again with all of them written in place.
+    # Strings stay apart from the nested grammar: it was read once, not again with all of them written in place.
     assert reader.call_count == 1
     valid = judge(schema).is_valid
     for seed, document in enumerate(documents):

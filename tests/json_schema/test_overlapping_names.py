@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.compiler.bytes.literal_overrides import BracketsOverlap
 from logitkit.compiler.characters.alphabet import Alphabet
-from logitkit.compiler.networks.dfa import network_dfa
-from logitkit.compiler.networks.joint import Joint
-from logitkit.compiler.networks.overlaps import Resolver
-from logitkit.compiler.networks.part import Bracket, Part
+from logitkit.compiler.nested_grammars.assembly import Assembly
+from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
+from logitkit.compiler.nested_grammars.overlaps import Resolver
+from logitkit.compiler.nested_grammars.part import Bracket, Part
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.errors import UnsupportedSchema
-from logitkit.json_schema.compile import schema_network
+from logitkit.json_schema.compile import schema_grammar
 from logitkit.json_schema.document import load
 from logitkit.languages import either, json_schema, regex
 from tests.json_schema.acceptance import BYTES
@@ -239,7 +239,7 @@ def test_languages_whose_calls_cannot_be_distinguished_are_written_in_place() ->
     assert not constraint.matches('{"v":{"k1":1},"w":2}')
 
 
-def test_a_part_has_other_numbers_of_calls_and_words_for_another_network() -> None:
+def test_a_part_has_other_numbers_of_calls_and_words_for_another_grammar() -> None:
     bracket = Bracket(((0, 0),), ((1, 2),), excluded=(3,))
     part = Part(None, Alphabet.of([]), [{'"': bracket}], [{3: 1, 4: 1}], [{}], [0])
     renamed = part.renamed({0: 5}, {3: 7})
@@ -248,6 +248,6 @@ def test_a_part_has_other_numbers_of_calls_and_words_for_another_network() -> No
 
 
 def test_a_bracket_that_begins_more_is_found_before_the_parts_are_joined() -> None:
-    network = schema_network(load(SCHEMAS["exactly one of two"]), SCHEMA_LIMITS).network
-    with mock.patch.object(Joint, "dfa", side_effect=AssertionError("joined")), pytest.raises(BracketsOverlap):
-        network_dfa(network, SCHEMA_LIMITS)
+    nested_grammar = schema_grammar(load(SCHEMAS["exactly one of two"]), SCHEMA_LIMITS).nested_grammar
+    with mock.patch.object(Assembly, "dfa", side_effect=AssertionError("joined")), pytest.raises(BracketsOverlap):
+        nested_grammar_dfa(nested_grammar, SCHEMA_LIMITS)

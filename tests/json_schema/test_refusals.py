@@ -9,7 +9,7 @@ import pytest
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, UnsupportedSchema
-from logitkit.json_schema.compile import schema_network
+from logitkit.json_schema.compile import schema_grammar
 from tests.json_schema.acceptance import BYTES, acceptor
 
 
@@ -282,13 +282,13 @@ def test_options_are_checked() -> None:
             lk.JsonSchema(True, BYTES, **options)
 
 
-def test_a_network_without_calls_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nested_grammar_without_calls_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All other ways to write it would be the same."""
     written = []
 
     def noted(*arguments: Any, **more: Any) -> Any:
         written.append(arguments)
-        return schema_network(*arguments, **more)
+        return schema_grammar(*arguments, **more)
 
     monkeypatch.setattr("logitkit.constraints.json_schema.schema_network", noted)
     with pytest.raises(UnsupportedSchema, match="more than 50 states"):

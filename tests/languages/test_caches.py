@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 import logitkit as lk
-from logitkit.compiler.networks import parts
+from logitkit.compiler.nested_grammars import parts
 from logitkit.languages import Language, dispatch, either, json_schema, sequence
 from logitkit.languages import schemas as known_schemas
 from tests.languages.vocabularies import BYTES

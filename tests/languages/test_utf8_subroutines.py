@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.compiler.networks.joint import Joint
+from logitkit.compiler.nested_grammars.assembly import Assembly
 from logitkit.errors import PatternTooLarge
 from logitkit.languages import any_text, choice, either, optional, regex, sequence, special
 from tests.languages.comparison import compare
@@ -24,7 +24,7 @@ _fresh = count(1)
 @pytest.fixture
 def too_many_states() -> object:
     """Let every automaton have too many states where characters are not called."""
-    with mock.patch.object(Joint, "dfa", side_effect=PatternTooLarge("too many states")) as patched:
+    with mock.patch.object(Assembly, "dfa", side_effect=PatternTooLarge("too many states")) as patched:
         yield patched
 
 

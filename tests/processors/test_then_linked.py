@@ -13,7 +13,7 @@ import logitkit as lk
 from logitkit.compiler.tokens.markers import before_marker
 from logitkit.errors import ConfigurationError
 from tests.automata import linked
-from tests.automata.networks import JSON, Nested
+from tests.automata.nested_grammars import JSON, Nested
 from tests.automata.test_pushdown import advanced, legal_of, may_go_on
 from tests.batches import tensor_path
 from tests.vocabularies import tekken

@@ -11,10 +11,10 @@ import torch
 import logitkit as lk
 from logitkit import Then
 from logitkit.batching import BatchedRequests, NewRequest
-from logitkit.compiler import Network
+from logitkit.compiler import NestedGrammar
 from logitkit.errors import ConfigurationError
 from logitkit.patterns import parse
-from tests.automata.networks import JSON, Nested
+from tests.automata.nested_grammars import JSON, Nested
 from tests.automata.test_pushdown import advanced, legal_of, may_go_on
 from tests.vocabularies import tekken
 
@@ -78,11 +78,11 @@ def test_a_token_with_text_may_be_the_marker() -> None:
 
 
 def test_what_nests_nothing_is_a_finite_automaton() -> None:
-    date = Nested(Network(parse("1+")), SMALL)
+    date = Nested(NestedGrammar(parse("1+")), SMALL)
     assert not lk.then(None, date, "</>").automaton.has_stacks
     assert not lk.then(date, None, THINK).automaton.has_stacks
     assert lk.ForcedPrefix("h", SMALL, then=date).byte_dfa().accepts(b"h11")
-    counted = lk.then(None, Nested(Network(parse("1+")), SMALL, closing=3), THINK)
+    counted = lk.then(None, Nested(NestedGrammar(parse("1+")), SMALL, closing=3), THINK)
     assert counted.automaton.has_stacks
     # Of three tokens, two are needed: the marker, and a digit.
     assert legal_after(counted, spell(b"h")) == [THINK]
@@ -122,7 +122,7 @@ def test_what_nests_can_only_come_last() -> None:
 
 
 def test_constraints_of_a_chain_that_nest_nothing_are_intersected() -> None:
-    date, pattern = Nested(Network(parse("1+|hm")), SMALL), lk.Regex("1[1,]*", SMALL)
+    date, pattern = Nested(NestedGrammar(parse("1+|hm")), SMALL), lk.Regex("1[1,]*", SMALL)
     both = lk.chain(date, pattern)
     assert [type(p).__name__ for p in both.processors] == ["Intersection"]
     state = both.init_state(lk.Context.of([[]], SMALL.size))

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logitkit as lk
-from logitkit.compiler import Definition, Network
+from logitkit.compiler import NestedGrammar, NestedRule
 from logitkit.patterns import Alternate, Call, Node, parse
-from tests.automata.networks import Nested, listed, sequence, text
+from tests.automata.nested_grammars import Nested, listed, sequence, text
 from tests.rows.row import EOS, PAD, Row, ids
 
 VALUE: Node = Alternate((parse("[0-9]+"), Call(0), Call(1)))
 
 # Lists of numbers, lists and objects; an object is a word and perhaps a value.
-LISTS = Network(
+LISTS = NestedGrammar(
     VALUE,
     (
-        Definition("[", sequence(listed(VALUE), text("]"))),
-        Definition("{", sequence(parse("[a-z]+"), Alternate((text(""), sequence(text("-"), VALUE))), text("}"))),
+        NestedRule("[", sequence(listed(VALUE), text("]"))),
+        NestedRule("{", sequence(parse("[a-z]+"), Alternate((text(""), sequence(text("-"), VALUE))), text("}"))),
     ),
 )
 
@@ -48,7 +48,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "Nested date",
         "pushdown",
-        lambda v: Nested(Network(parse("[0-9]{2}-[0-9]+")), v, closing=6),
+        lambda v: Nested(NestedGrammar(parse("[0-9]{2}-[0-9]+")), v, closing=6),
         ((*ids(b"1", b"0", b"-0", b"5"), EOS, PAD), ids(b"10", b"-", b"10", b"5")),
         masks=True,
     ),

@@ -13,7 +13,7 @@ from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
-from logitkit.compiler.networks import leaf_copies
+from logitkit.compiler.nested_grammars import leaf_copies
 from logitkit.errors import ConfigurationError
 from logitkit.languages import Language, dispatch, either, sequence, text_leaves, xml_arguments
 from tests.examples import examples

@@ -6,7 +6,7 @@ characters/      automata over characters: positions, subset construction, minim
 bytes/           automata over bytes: UTF-8, concatenation, search for texts
 tokens/          automata over tokens: token classes, dead ends, intersection, stacks
 language         from a pattern to an automaton over bytes
-networks/        the same for definitions that call each other, such as a recursive JSON Schema
+nested_grammars/  the same for rules that call each other, such as a recursive JSON Schema
 grammars/        the same for the rules of a context-free grammar
 text_language    sets of texts with their operations, for JSON Schema; listed_texts where these are few
 bounded_cache    a cache that is bounded in bytes
@@ -35,9 +35,9 @@ from logitkit.compiler.characters.subset import SymbolDfa as SymbolDfa
 from logitkit.compiler.collection import gc_paused as gc_paused
 from logitkit.compiler.language import byte_dfa_of as byte_dfa_of
 from logitkit.compiler.language import pattern_dfa as pattern_dfa
-from logitkit.compiler.networks.dfa import network_dfa as network_dfa
-from logitkit.compiler.networks.network import Definition as Definition
-from logitkit.compiler.networks.network import Network as Network
+from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa as nested_grammar_dfa
+from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar as NestedGrammar
+from logitkit.compiler.nested_grammars.nested_grammar import NestedRule as NestedRule
 from logitkit.compiler.text_language import TextLanguage as TextLanguage
 from logitkit.compiler.tokens.compile import token_automaton as token_automaton
 from logitkit.compiler.tokens.linking.intersection import intersect as intersect
@@ -54,9 +54,9 @@ __all__ = [
     "STAY",
     "Alphabet",
     "ByteDfa",
-    "Definition",
     "NestedDfa",
-    "Network",
+    "NestedGrammar",
+    "NestedRule",
     "Occurrences",
     "SymbolDfa",
     "TextLanguage",
@@ -71,7 +71,7 @@ __all__ = [
     "intersect_bytes",
     "is_counted",
     "minimise",
-    "network_dfa",
+    "nested_grammar_dfa",
     "pattern_dfa",
     "pushdown_automaton",
     "record_automaton",

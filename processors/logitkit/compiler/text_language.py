@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.characters.alphabet import SURROGATES, Alphabet
 from logitkit.compiler.characters.lengths import has_all_lengths, longest, shortest
 from logitkit.compiler.characters.minimise import minimise
-from logitkit.compiler.characters.product import in_symbols, joint_alphabet, product
+from logitkit.compiler.characters.product import common_alphabet, in_symbols, product
 from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.compiler.characters.symbol_blocks import split
 from logitkit.compiler.language import symbol_dfa_of
@@ -142,7 +142,7 @@ class TextLanguage:
         if self.alphabet is other.alphabet:
             made = minimise(product(self.dfa, other.dfa, accepts, self.limits), self.limits)
             return TextLanguage(made, self.alphabet, self.limits)
-        alphabet, own, others = joint_alphabet(self.alphabet, other.alphabet)
+        alphabet, own, others = common_alphabet(self.alphabet, other.alphabet)
         a, b = in_symbols(self.dfa, own), in_symbols(other.dfa, others)
         made = minimise(product(a, b, accepts, self.limits), self.limits)
         return TextLanguage(made, alphabet, self.limits).compacted()

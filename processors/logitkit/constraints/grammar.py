@@ -17,7 +17,7 @@ from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.grammars.rule_trees import check_trees
 from logitkit.compiler.grammars.rules import Rules
-from logitkit.compiler.networks.renumbered import renumbered
+from logitkit.compiler.nested_grammars.renumbered import renumbered
 from logitkit.compiler.tokens.lookahead.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge

@@ -12,12 +12,12 @@ from logitkit.budget import one_budget, spent
 from logitkit.compiler.bytes.literal_overrides import CountsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.collection import gc_paused
-from logitkit.compiler.networks.dfa import network_dfa
+from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
 from logitkit.compiler.tokens.closing.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
-from logitkit.json_schema.compile import Compiled, schema_network
+from logitkit.json_schema.compile import Compiled, schema_grammar
 from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.layout import Whitespace
 from logitkit.json_schema.misspelt import misspelt
@@ -159,7 +159,7 @@ class JsonSchema(Constraint):
             ways = [(False, most, True)]
             while ways:
                 apart, longest, early = ways.pop()
-                compiled = schema_network(
+                compiled = schema_grammar(
                     self.schema,
                     self.limits,
                     self.whitespace,
@@ -174,11 +174,13 @@ class JsonSchema(Constraint):
                 try:
                     # With closing, it must be known what follows a string, so strings are not called.
                     share = longest > 0 and not closing
-                    return network_dfa(compiled.network, self.limits, share, many_ways=not early), compiled
+                    return nested_grammar_dfa(
+                        compiled.nested_grammar, self.limits, share, many_ways=not early
+                    ), compiled
                 except (CountsOverlap, PatternTooLarge) as error:
-                    # As in `schema_network`: without counts it is known which keyword asks for too many states. And calls that
+                    # As in `schema_grammar`: without counts it is known which keyword asks for too many states. And calls that
                     # begin in one place, which cannot be told apart, may be written there. Without calls, all ways are the same.
-                    if not (longest or early) or not compiled.network.definitions or spent() > self.limits.work:
+                    if not (longest or early) or not compiled.nested_grammar.rules or spent() > self.limits.work:
                         raise
                     reason = str(error)
                     ways = [(apart, 0, early) if longest else (False, most, False)]
@@ -186,7 +188,7 @@ class JsonSchema(Constraint):
                     # If an inline object and a called one may begin at the same place, it may do to call less, or else the
                     # inline one must be called as well; with blocks of items, that is tried first.
                     reason = str(error)
-                    has_blocks = any(definition.opening == "," for definition in compiled.network.definitions)
+                    has_blocks = any(rule.opening == "," for rule in compiled.nested_grammar.rules)
                     if early:
                         ways = [(True, longest, True) if has_blocks and not apart else (False, longest, False)]
                     elif not apart:

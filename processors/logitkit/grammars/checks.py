@@ -121,7 +121,7 @@ def calls_of(tree: Node) -> Iterator[int]:
     while waiting:
         node = waiting.pop()
         if isinstance(node, Call):
-            yield node.definition
+            yield node.rule
         else:
             waiting.extend([part for part in reversed(inside(node)) if not isinstance(part, Characters)])
 

@@ -137,4 +137,4 @@ class _GbnfReader(GbnfBodyReader):
             symbols = [Symbol.special_token(other) for other in range(last + 1) if other != letter]
             others = CharSet.of(zip(symbols, symbols, strict=True))
             assert isinstance(rule.body, Call)
-            self.defined[rule.body.definition] = replace(rule, body=Alternate((text[repeated], Characters(others))))
+            self.defined[rule.body.rule] = replace(rule, body=Alternate((text[repeated], Characters(others))))

@@ -1,11 +1,11 @@
-"""From a schema to the network of its language."""
+"""From a schema to the nested grammar of its language."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from logitkit.budget import spent
-from logitkit.compiler.networks.network import Network
+from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.conjunction import NOTHING
 from logitkit.json_schema.document import Json
@@ -13,7 +13,7 @@ from logitkit.json_schema.layout import Layout, Whitespace
 from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import References
-from logitkit.json_schema.writer import network_of
+from logitkit.json_schema.writer import nested_grammar_of
 from logitkit.limits import Limits
 
 
@@ -21,17 +21,17 @@ class Compiled(NamedTuple):
     """The language of a schema.
 
     Args:
-        network: Its texts.
+        nested_grammar: Its texts.
         dropped: A message about each keyword that has been left out.
         ignored: A message about each format that is taken for an annotation.
     """
 
-    network: Network
+    nested_grammar: NestedGrammar
     dropped: tuple[str, ...]
     ignored: tuple[str, ...]
 
 
-def schema_network(
+def schema_grammar(
     schema: Json,
     limits: Limits,
     whitespace: Whitespace = "compact",
@@ -53,13 +53,13 @@ def schema_network(
         limits: Bounds on the automata of strings and numbers.
         whitespace: The white space around members and items.
         lax: Whether to leave out what cannot be honoured.
-        apart: Whether all objects and arrays are definitions.
-        leaves: Whether strings are definitions, unless they are few.
+        apart: Whether all objects and arrays are rules.
+        leaves: Whether strings are rules, unless they are few.
         strict_formats: Whether to refuse formats that are unknown, or describe no value that is possible.
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
-        called_root: Whether an object or array that is the whole value is to be a definition.
+        called_root: Whether an object or array that is the whole value is to be a rule.
         any_order: Whether the members of objects may come in any order.
-        calls_early: Whether a network that calls something anyway has its large parts called sooner than others.
+        calls_early: Whether a nested grammar that calls something anyway has its large parts called sooner than others.
         blocks: Whether many items may be called in blocks, if characters may be counted.
         closing: Whether a text that has begun must be completed within a number of tokens.
 
@@ -74,8 +74,8 @@ def schema_network(
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)
         try:
             layout = Layout(whitespace, any_order, blocks and longest > 0, closing)
-            network = _network(reader, layout, apart, leaves, longest, called_root, calls_early)
-            return Compiled(network, tuple(left_out.reasons.values()), tuple(reader.ignored))
+            nested_grammar = _nested_grammar(reader, layout, apart, leaves, longest, called_root, calls_early)
+            return Compiled(nested_grammar, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:
             # The reader leaves out what it meets. A few keywords are found only when all that they depend on is written.
             if not left_out.add(error, before):
@@ -87,13 +87,13 @@ def schema_network(
             longest = 0
 
 
-def _network(
+def _nested_grammar(
     reader: Reader, layout: Layout, apart: bool, leaves: bool, longest: int, called_root: bool, calls_early: bool
-) -> Network:
+) -> NestedGrammar:
     root = reader.conjunction(reader.references.resources[""])
-    network = None
+    nested_grammar = None
     if root != NOTHING:
-        network = network_of(root, reader, layout, apart, leaves, longest, called_root, calls_early)
-    if network is None:
+        nested_grammar = nested_grammar_of(root, reader, layout, apart, leaves, longest, called_root, calls_early)
+    if nested_grammar is None:
         raise ConfigurationError("no value satisfies the schema, so nothing could be generated")
-    return network
+    return nested_grammar

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.leaf import ANY_COUNT, Leaf
 from logitkit.compiler.characters.lengths import shortest
 from logitkit.compiler.characters.minimise import minimise
-from logitkit.compiler.characters.product import in_symbols, joint_alphabet, product
+from logitkit.compiler.characters.product import common_alphabet, in_symbols, product
 from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.compiler.tokens.tables.counted_state import MOST
@@ -181,7 +181,7 @@ class StringUnion(StringSet):
     def _pair(self) -> _Pair:
         """Both sets, followed at once."""
         sets = self.others, self.bounded.texts
-        alphabet, *parts = joint_alphabet(*(texts.alphabet for texts in sets))
+        alphabet, *parts = common_alphabet(*(texts.alphabet for texts in sets))
         # Each set ends with a symbol of its own, so that states are told apart by the ends that can be reached.
         ends = [1 << alphabet.size + place for place in range(len(sets))]
         with_ends = []

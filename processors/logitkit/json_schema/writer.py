@@ -1,4 +1,4 @@
-"""From the parts of a schema's language to a network: what nests without bound is called, all else is written in place."""
+"""From the parts of a schema's language to a nested grammar: what nests without bound is called, all else is written in place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from logitkit.compiler.characters.components import components
 from logitkit.compiler.characters.positions import count_positions
 from logitkit.compiler.characters.symbols import Symbol
-from logitkit.compiler.networks.network import Definition, Network, Strings
+from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, NestedRule, Strings
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
 from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted, written
 from logitkit.json_schema.parts import Key, parts_of
@@ -21,8 +21,8 @@ from logitkit.patterns.syntax import Alternate, Call, Characters, Graph, Node
 
 # A value that is nested deeper is called, so that no tree is deeper than the builders of automata can take.
 DEEPEST_INLINE = 12
-# A network with more characters has large parts that are used repeatedly written once, and called. One that calls something
-# anyway, as any value whatever is called, has a stack already, so that another call costs it little.
+# A nested grammar with more characters has large parts that are used repeatedly written once, and called. One that calls
+# something anyway, as any value whatever is called, has a stack already, so that another call costs it little.
 LARGE, LARGE_NESTED = 12_000, 1_500
 LARGE_PART, LARGE_NESTED_PART = 200, 100
 # Items in blocks are written in dozens of places, so they are called sooner. Such calls do not count as nesting.
@@ -31,7 +31,7 @@ LARGE_IN_BLOCKS, LARGE_PART_IN_BLOCKS = 300, 20
 MOST_INLINE = 64
 
 
-def network_of(
+def nested_grammar_of(
     root: Conjunction,
     reader: Reader,
     layout: Layout,
@@ -40,7 +40,7 @@ def network_of(
     longest: int = 0,
     called_root: bool = False,
     calls_early: bool = False,
-) -> Network | None:
+) -> NestedGrammar | None:
     """Return the language of the values that satisfy a conjunction, or None if there are none.
 
     Args:
@@ -51,7 +51,7 @@ def network_of(
         leaves: Whether strings are called, unless they are few.
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
         called_root: Whether the object or array that is the whole value is to be called.
-        calls_early: Whether a network that calls something anyway has its large parts called sooner than others.
+        calls_early: Whether a nested grammar that calls something anyway has its large parts called sooner than others.
 
     Raises:
         UnsupportedSchema: Some part has no exact form.
@@ -74,7 +74,7 @@ def network_of(
     if any(key.opening == "," for key in recurring):
         # A row has room for a limited number of frames of blocks, so values that recur must have none.
         without = replace(layout, blocks=False)
-        return network_of(root, reader, without, apart, leaves, longest, called_root, calls_early)
+        return nested_grammar_of(root, reader, without, apart, leaves, longest, called_root, calls_early)
     called |= {key for key in bottom_up if apart or key in recurring or key.opening == ","}
     height: dict[Key, int] = {}
     for key in bottom_up:
@@ -93,7 +93,7 @@ def network_of(
             if uses[key] > 1 and writer.size(key) > large_part:
                 writer.flat |= {key} - called if blocks else set()
                 called.add(key)
-    return writer.network(bottom_up, root)
+    return writer.nested_grammar(bottom_up, root)
 
 
 class _Writer:
@@ -128,7 +128,7 @@ class _Writer:
         self._value_sizes.clear()
 
     def total(self, bottom_up: list[Key], root: Conjunction) -> int:
-        """Return how many characters the whole network has."""
+        """Return how many characters the whole nested grammar has."""
         for key in bottom_up:
             self.size(key)
         return sum(self.size(key) for key in bottom_up if key in self.called) + self._value_size(root)
@@ -147,8 +147,8 @@ class _Writer:
             )
         return self._sizes[key]
 
-    def network(self, bottom_up: list[Key], root: Conjunction) -> Network:
-        """Return the network."""
+    def nested_grammar(self, bottom_up: list[Key], root: Conjunction) -> NestedGrammar:
+        """Return the nested grammar."""
         self._numbers = {key: i for i, key in enumerate(key for key in bottom_up if key in self.called)}
         for key in bottom_up:
             moves, ends = self.trimmed.live[key]
@@ -157,22 +157,20 @@ class _Writer:
             rows = tuple([tuple([(self._read(move, alone), move.target) for move in row]) for row in moves])
             self._bodies[key] = Graph(rows, tuple(ends))
         main = self._value(root)
-        definitions = [self._definition(key) for key in self._numbers]
+        rules = [self._rule(key) for key in self._numbers]
         words = tuple([text.encode() for text in self._words]) if self._has_words else ()
-        return Network(main, (*definitions, *self._leaves.values()), words)
+        return NestedGrammar(main, (*rules, *self._leaves.values()), words)
 
-    def _definition(self, key: Key) -> Definition:
+    def _rule(self, key: Key) -> NestedRule:
         if key.value != ANYTHING or not self.leaves:
-            return Definition(key.opening, self._bodies[key], recurs=key not in self.flat)
+            return NestedRule(key.opening, self._bodies[key], recurs=key not in self.flat)
         # Any value whatever is the same in all schemas.
         reader = self.trimmed.reader
         strings = Names(reader.everything.strings)
         calls = [self._numbers[Key(ANYTHING, "{")], self._numbers[Key(ANYTHING, "[")]]
         own = self._strings(strings)
         assert isinstance(own, Call)
-        return Definition(
-            key.opening, self._bodies[key], ("anything", self.layout.whitespace), (*calls, own.definition)
-        )
+        return NestedRule(key.opening, self._bodies[key], ("anything", self.layout.whitespace), (*calls, own.rule))
 
     def _read(self, move: Move, alone: bool) -> Node:
         value = () if move.value is None else (self._value(move.value),)

@@ -10,7 +10,7 @@ combined           one after another, one of several, repetition, tags
 dispatching        free text in which triggers start tags
 searching          the automaton that looks for markers in free text
 language           the base class
-language_writer    from a language to the network that the compiler takes (language_symbols: its special tokens)
+language_writer    from a language to the nested grammar that the compiler takes (language_symbols: its special tokens)
 size               bounds on the parts that a language is built from
 described          the base class of constraints that are described otherwise, and compiled from a language
 constraint         the constraint that a language becomes for one vocabulary

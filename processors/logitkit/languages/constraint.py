@@ -15,7 +15,7 @@ from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.characters.components import reached
 from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.grammars.dfa import pushdown_dfa
-from logitkit.compiler.networks.dfa import network_dfa
+from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
 from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_dead_ends
 from logitkit.compiler.tokens.lookahead.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
@@ -155,10 +155,10 @@ class LanguageConstraint(Constraint):
             while True:
                 writer = self._writer(options)
                 try:
-                    network = writer.network(self.language.tree(writer))
+                    nested_grammar = writer.nested_grammar(self.language.tree(writer))
                     # With closing, it must be known what follows a string, so strings are not called.
                     share = options.longest > 0 and not closing
-                    return network_dfa(network, self.limits, share, many_ways=options.many_ways), writer
+                    return nested_grammar_dfa(nested_grammar, self.limits, share, many_ways=options.many_ways), writer
                 except (CallsOverlap, BracketsOverlap, PatternTooLarge) as error:
                     if isinstance(error, CountsOverlap) and options.any_text and writer.has_any_text:
                         # Characters may still be counted elsewhere.

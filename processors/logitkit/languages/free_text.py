@@ -96,7 +96,7 @@ class AnyText(Language):
         ]
         if not more:
             return Machine((*rows, ()), (*(not end,) * states, True))
-        # The beginning is a state of its own, which differs from those that follow (`networks.token_limits`).
+        # The beginning is a state of its own, which differs from those that follow (`nested_grammars.token_limits`).
         rows = [tuple((charset, 1 + target) for charset, target in row) for row in (rows[0], *rows)]
         return Machine((*rows, ()), (*(False,) * (1 + states), True))
 

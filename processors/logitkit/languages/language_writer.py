@@ -1,4 +1,4 @@
-r"""Writes a language as a network for one vocabulary: its syntax tree, the schemas that it calls, and special tokens as symbols.
+r"""Writes a language as a nested grammar for a vocabulary: its tree, the schemas that it calls, and special tokens as symbols.
 
 The language `sequence(special("<tool_call>"), json_schema(S))` becomes a tree that reads two symbols: one stands for the special
 token, one for a call of the object that `S` describes. Everything regular is one tree, so that a text that may go on in several
@@ -18,8 +18,14 @@ from logitkit.compiler.bytes.letters import OTHERS, WHOLE
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.grammars.rule_trees import check_trees
 from logitkit.compiler.grammars.rules import Rules
-from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings, TextLeaf
-from logitkit.compiler.networks.renumbered import renumbered
+from logitkit.compiler.nested_grammars.nested_grammar import (
+    NestedGrammar,
+    NestedRule,
+    RenumberedRule,
+    Strings,
+    TextLeaf,
+)
+from logitkit.compiler.nested_grammars.renumbered import renumbered
 from logitkit.errors import ConfigurationError
 from logitkit.grammars.checks import check_names_of_tokens
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
@@ -58,7 +64,7 @@ class SchemaOptions(NamedTuple):
 
 
 class LanguageWriter(LanguageSymbols):
-    """Knows which number stands for what, and collects the definitions.
+    """Knows which number stands for what, and collects the rules.
 
     Args:
         vocabulary: The tokens.
@@ -81,7 +87,7 @@ class LanguageWriter(LanguageSymbols):
         # Notes about the schemas: keywords that are left out, formats that are annotations.
         self.dropped: list[str] = []
         self.ignored: list[str] = []
-        self._definitions: list[Definition | PlacedDefinition | Strings | TextLeaf | GrammarRule] = []
+        self._rules: list[NestedRule | RenumberedRule | Strings | TextLeaf | GrammarRule] = []
         self._places: dict[Hashable, int] = {}
         self._words: dict[bytes, int] = {}
 
@@ -90,50 +96,50 @@ class LanguageWriter(LanguageSymbols):
 
         Args:
             key: Equal for equal schemas only.
-            compiled: Its network.
+            compiled: Its nested grammar.
         """
-        network = compiled.network
+        nested_grammar = compiled.nested_grammar
         self.dropped.extend(compiled.dropped)
         self.ignored.extend(compiled.ignored)
-        words = tuple([self._words.setdefault(text, len(self._words)) for text in network.words])
+        words = tuple([self._words.setdefault(text, len(self._words)) for text in nested_grammar.words])
         fresh: list[tuple[int, int]] = []
         calls: list[int] = []
-        for number, definition in enumerate(network.definitions):
-            place = _place(definition, key, number)
+        for number, rule in enumerate(nested_grammar.rules):
+            place = _place(rule, key, number)
             known = self._places.get(place)
             if known is None:
-                known = self._places[place] = len(self._definitions)
-                self._definitions.append(definition)
+                known = self._places[place] = len(self._rules)
+                self._rules.append(rule)
                 fresh.append((number, known))
             calls.append(known)
         numbers = tuple(calls)
         for number, place_here in fresh:
-            definition = network.definitions[number]
-            if isinstance(definition, Definition):
-                name, called = definition.known_as, numbers
+            rule = nested_grammar.rules[number]
+            if isinstance(rule, NestedRule):
+                name, called = rule.known_as, numbers
                 if name is None:
                     name = key, number
                 else:
-                    called = tuple(numbers[call] for call in definition.calls)
-                self._definitions[place_here] = PlacedDefinition(definition, name, called, words, numbers)
-        return renumbered(network.main, numbers, words)
+                    called = tuple(numbers[call] for call in rule.calls)
+                self._rules[place_here] = RenumberedRule(rule, name, called, words, numbers)
+        return renumbered(nested_grammar.main, numbers, words)
 
     @property
     def has_blocks(self) -> bool:
         """Whether items are called in blocks."""
-        return any(isinstance(d, PlacedDefinition) and d.opening == "," for d in self._definitions)
+        return any(isinstance(d, RenumberedRule) and d.opening == "," for d in self._rules)
 
     @property
     def has_any_text(self) -> bool:
         """Whether raw text is a leaf whose characters are not counted."""
-        return any(isinstance(d, TextLeaf) and d.leaf.counted is None for d in self._definitions)
+        return any(isinstance(d, TextLeaf) and d.leaf.counted is None for d in self._rules)
 
     def text_leaf(self, text: TextLeaf) -> Node:
         """Return the tree of texts that call nothing, with the byte before them."""
         place = text.leaf.key, text.opening
         if place not in self._places:
-            self._places[place] = len(self._definitions)
-            self._definitions.append(text)
+            self._places[place] = len(self._rules)
+            self._rules.append(text)
         return Call(self._places[place])
 
     def grammar(self, key: Hashable, grammar: RuleSet) -> Node:
@@ -151,11 +157,11 @@ class LanguageWriter(LanguageSymbols):
         if key not in self._places:
             bodies = tuple([rule.body for rule in grammar.rules])
             check_trees(Rules(bodies, grammar.start), self.limits)
-            first = self._places[key] = len(self._definitions)
+            first = self._places[key] = len(self._rules)
             calls = range(first, first + len(bodies))
             letters = [Symbol.number(self._symbol(token)) for token in grammar.tokens]
             check_names_of_tokens(grammar.tokens, letters)
-            self._definitions += [replace(r, body=renumbered(r.body, calls, (), letters)) for r in grammar.rules]
+            self._rules += [replace(r, body=renumbered(r.body, calls, (), letters)) for r in grammar.rules]
             self.ignored.extend(grammar.warnings)
         return Call(self._places[key] + grammar.start)
 
@@ -176,22 +182,22 @@ class LanguageWriter(LanguageSymbols):
             )
         assert not self._words
         bodies = []
-        for definition in self._definitions:
+        for rule in self._rules:
             # Characters are not counted in grammars.
-            assert not isinstance(definition, TextLeaf)
-            opening = [] if isinstance(definition, GrammarRule) else spelled_out(definition.opening)
-            bodies.append(concatenate([*opening, definition.body]))
+            assert not isinstance(rule, TextLeaf)
+            opening = [] if isinstance(rule, GrammarRule) else spelled_out(rule.opening)
+            bodies.append(concatenate([*opening, rule.body]))
         return Rules((*bodies, main), len(bodies), tuple(self._letters))
 
-    def network(self, main: Node) -> Network:
-        """Return the whole network, given the tree of a language without grammars."""
-        definitions = [definition for definition in self._definitions if not isinstance(definition, GrammarRule)]
-        return Network(main, tuple(definitions), tuple(self._words), tuple(self._letters), tuple(self._limits))
+    def nested_grammar(self, main: Node) -> NestedGrammar:
+        """Return the whole nested grammar, given the tree of a language without grammars."""
+        rules = [rule for rule in self._rules if not isinstance(rule, GrammarRule)]
+        return NestedGrammar(main, tuple(rules), tuple(self._words), tuple(self._letters), tuple(self._limits))
 
 
-def _place(definition: object, key: Hashable, number: int) -> Hashable:
-    """Return what equal definitions have in common, whatever schemas they stand in."""
-    if isinstance(definition, Strings):
-        return definition.leaf.key, definition.excluded
-    assert isinstance(definition, Definition)
-    return (key, number) if definition.known_as is None else (definition.known_as, definition.opening)
+def _place(rule: object, key: Hashable, number: int) -> Hashable:
+    """Return what equal rules have in common, whatever schemas they stand in."""
+    if isinstance(rule, Strings):
+        return rule.leaf.key, rule.excluded
+    assert isinstance(rule, NestedRule)
+    return (key, number) if rule.known_as is None else (rule.known_as, rule.opening)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, get_args
 from logitkit.budget import one_budget, outside_budget, spend, spent
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.errors import ConfigurationError
-from logitkit.json_schema.compile import Compiled, schema_network
+from logitkit.json_schema.compile import Compiled, schema_grammar
 from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.layout import Whitespace
 from logitkit.languages.language import Language
@@ -20,7 +20,7 @@ from logitkit.patterns.syntax import Node
 
 __all__ = ["JsonValue", "json_schema"]
 
-# The networks that are kept. One takes a few bytes for each step of work on it.
+# The nested grammars that are kept. One takes a few bytes for each step of work on it.
 REMEMBERED_BYTES = 64 * 2**20
 BYTES_A_STEP = 8
 
@@ -51,11 +51,11 @@ class JsonValue(Language):
         return writer.value(key, self._compiled(key, writer.limits, writer.options))
 
     def _compiled(self, key: Hashable, limits: Limits, options: SchemaOptions) -> Compiled:
-        """Return the network of the schema; what is known counts against limits as if it were worked out now."""
+        """Return the nested grammar of the schema; what is known counts against limits as if it were worked out now."""
         known = _known.get((key, limits))
         if known is None:
             with outside_budget(), one_budget(limits.work):
-                made = schema_network(
+                made = schema_grammar(
                     self.schema,
                     limits,
                     self.whitespace,

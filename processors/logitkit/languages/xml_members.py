@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from logitkit.budget import spend
 from logitkit.compiler.characters.components import reached
-from logitkit.compiler.networks.network import TextLeaf
+from logitkit.compiler.nested_grammars.nested_grammar import TextLeaf
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled
@@ -23,7 +23,7 @@ from logitkit.json_schema.pointer import below
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import Place, References
 from logitkit.json_schema.string_set import StringSet
-from logitkit.json_schema.writer import network_of
+from logitkit.json_schema.writer import nested_grammar_of
 from logitkit.languages.language_writer import LanguageWriter
 from logitkit.languages.searching import Search
 from logitkit.languages.text_leaves import text_leaf
@@ -200,12 +200,12 @@ class XmlMembers:
         )
         others = both(value, self.reader.conjunction(Place(NOT_A_STRING, "#", "")))
         layout = replace(self.layout, blocks=options.blocks, within_tokens=options.closing)
-        network = network_of(
+        nested_grammar = nested_grammar_of(
             others, self.reader, layout, options.apart, options.leaves, options.longest, called_root=options.called
         )
-        if network is None:
+        if nested_grammar is None:
             return None
-        if any(definition.opening in openings for definition in network.definitions):
+        if any(rule.opening in openings for rule in nested_grammar.rules):
             with self.reader.blaming_one_of(value, "type", "anyOf", "oneOf", "enum", "not"):
                 raise UnsupportedSchema(
                     "the value is raw text or a JSON value that nests without limit, and both may begin with the same bracket, "
@@ -213,7 +213,7 @@ class XmlMembers:
                 )
         # The reader numbers what it meets in the same order whenever it reads this schema.
         key: Hashable = ("xml", self.key, self.writer.limits, options, others)
-        return self.writer.value(key, Compiled(network, (), ()))
+        return self.writer.value(key, Compiled(nested_grammar, (), ()))
 
 
 def _any_of(options: list[Node | None]) -> Node | None:

@@ -86,9 +86,9 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A text of one definition in the network that contains the tree; patterns never contain it."""
+    """A text of one rule in the nested grammar that contains the tree; patterns never contain it."""
 
-    definition: int
+    rule: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)

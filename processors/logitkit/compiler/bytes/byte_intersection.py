@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.concatenation import joint_byte_classes, trimmed
+from logitkit.compiler.bytes.concatenation import common_byte_classes, trimmed
 from logitkit.compiler.bytes.letters import free_states, letter_of, tokens_of
 from logitkit.limits import Limits
 
@@ -16,7 +16,7 @@ def intersect_bytes(a: ByteDfa, b: ByteDfa, limits: Limits) -> ByteDfa:
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
-    byte_class, (own_a, own_b) = joint_byte_classes([a.byte_class, b.byte_class], b"")
+    byte_class, (own_a, own_b) = common_byte_classes([a.byte_class, b.byte_class], b"")
     letters = tokens_of(a, b)
     # The columns of letters follow those of the bytes.
     step_a, step_b = (

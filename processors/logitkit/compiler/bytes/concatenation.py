@@ -40,7 +40,7 @@ def after_text(text: bytes, rest: ByteDfa, limits: Limits) -> ByteDfa:
     """
     first = len(rest.step)
     limits.check_states(first + len(text))
-    byte_class, (columns,) = joint_byte_classes([rest.byte_class], text)
+    byte_class, (columns,) = common_byte_classes([rest.byte_class], text)
     step = np.zeros((first + len(text), len(columns)), np.int32)
     step[:first] = rest.step[:, columns]
     begin = np.arange(first, first + len(text))
@@ -69,7 +69,7 @@ def until_marker(first: ByteDfa, marker: TextWithNames, second: ByteDfa, limits:
         PatternTooLarge: A limit is exceeded.
     """
     count, base = len(first.step), len(second.step)
-    byte_class, (own, others) = joint_byte_classes([first.byte_class, second.byte_class], marker.encoded)
+    byte_class, (own, others) = common_byte_classes([first.byte_class, second.byte_class], marker.encoded)
     letters = sorted({*tokens_of(first, second), *marker.tokens})
     entries = count * (len(own) + len(letters)) // 4
     # A long marker is refused before its nodes are made, of which there are at least as many as bytes.
@@ -175,7 +175,7 @@ def reached(begin: Bytes, source: Bytes, target: Bytes, count: int) -> NDArray[n
     return seen
 
 
-def joint_byte_classes(parts: list[Bytes], text: bytes) -> tuple[Bytes, list[Bytes]]:
+def common_byte_classes(parts: list[Bytes], text: bytes) -> tuple[Bytes, list[Bytes]]:
     """Return classes of bytes that tell apart what all parts do and each byte of a text, and each one's class in the parts."""
     told = np.zeros(256, np.int64)
     letters = sorted(set(text))

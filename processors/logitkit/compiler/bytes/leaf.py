@@ -63,7 +63,7 @@ class Leaf:
     Args:
         step: [S, K] int32, what each class of bytes does in each state (`NestedStep`): 0 is dead, 1 is unused, and none calls.
         byte_class: [256] int64, class of each byte.
-        marks: For each end, the set of marks of the definitions that the text belongs to, as bits.
+        marks: For each end, the set of marks of the rules that the text belongs to, as bits.
         counted: How many characters its texts have, if that is counted, in place of having states for each count.
         is_text: Whether it is free text, which no quote begins and any byte may end.
     """

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.concatenation import joint_byte_classes
+from logitkit.compiler.bytes.concatenation import common_byte_classes
 from logitkit.compiler.bytes.letters import free_states, letter_of, tokens_of
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
@@ -35,7 +35,7 @@ def behind(first: ByteDfa, second: NestedDfa, limits: Limits) -> NestedDfa:
     shift = len(first.step) - FIRST_STATE
     states = second.states + shift
     limits.check_states(states)
-    byte_class, (own, others) = joint_byte_classes([first.byte_class, second.byte_class], b"")
+    byte_class, (own, others) = common_byte_classes([first.byte_class, second.byte_class], b"")
     limits.check_work(states * len(own) // 4)
     below = second.step[FIRST_STATE:, others]
     # Where the first part is complete, the second one begins.

@@ -17,7 +17,7 @@ LARGEST_TABLE = 2**22
 # Rows are numbered as one number each, up to this one.
 LARGEST = 2**62
 
-__all__ = ["LARGEST", "distinct", "distinct_rows", "examples", "joint_numbers", "looked_up", "stable_order", "which_of"]
+__all__ = ["LARGEST", "distinct", "distinct_rows", "examples", "looked_up", "pair_numbers", "stable_order", "which_of"]
 
 
 def stable_order(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -85,11 +85,11 @@ def distinct_rows(columns: Iterable[NDArray[np.integer[Any]]]) -> tuple[NDArray[
     return examples(key)
 
 
-def joint_numbers(first: NDArray[np.integer[Any]], second: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
+def pair_numbers(first: NDArray[np.integer[Any]], second: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
     """Number the pairs of two columns of numbers from 0 on, that of zeros as 0.
 
     Example:
-        >>> joint_numbers(np.array([0, 1, 1]), np.array([0, 0, 2])).tolist()
+        >>> pair_numbers(np.array([0, 1, 1]), np.array([0, 0, 2])).tolist()
         [0, 1, 2]
     """
     if not first.any():
@@ -100,8 +100,8 @@ def joint_numbers(first: NDArray[np.integer[Any]], second: NDArray[np.integer[An
     pairs = first.astype(np.int64) * width + second
     if possible > LARGEST_TABLE:
         met, inverse = np.unique(pairs, return_inverse=True)
-        joint: NDArray[np.int32] = inverse.ravel().astype(np.int32) + np.int32(met[0] != 0)
-        return joint
+        numbers: NDArray[np.int32] = inverse.ravel().astype(np.int32) + np.int32(met[0] != 0)
+        return numbers
     seen = np.zeros(possible, bool)
     seen[pairs] = True
     seen[0] = True

@@ -139,8 +139,8 @@ class PositionBuilder:
         match tree:
             case Empty():
                 return EMPTY
-            case Call(definition):
-                return self.character(CharSet.single(Symbol.call(definition)))
+            case Call(rule):
+                return self.character(CharSet.single(Symbol.call(rule)))
             case Concat(parts):
                 return self.concat(parts)
             case Alternate(options):

@@ -80,7 +80,7 @@ def product(
     return SymbolDfa(moves, accepting)
 
 
-def joint_alphabet(a: Alphabet, b: Alphabet) -> tuple[Alphabet, list[int], list[int]]:
+def common_alphabet(a: Alphabet, b: Alphabet) -> tuple[Alphabet, list[int], list[int]]:
     """Return the coarsest alphabet that refines two, and for each symbol of either, as a mask, what it consists of there."""
     bounds = np.union1d(a.bounds, b.bounds)
     pairs = a.symbol_at(bounds) * b.size + b.symbol_at(bounds)
@@ -95,8 +95,8 @@ def joint_alphabet(a: Alphabet, b: Alphabet) -> tuple[Alphabet, list[int], list[
 
 def _parts(own: NDArray[np.int64], size: int) -> list[int]:
     masks = [0] * size
-    for joint, symbol in enumerate(own.tolist()):
-        masks[symbol] |= 1 << joint
+    for common, symbol in enumerate(own.tolist()):
+        masks[symbol] |= 1 << common
     return masks
 
 

@@ -40,12 +40,12 @@ class Symbol:
 
     @staticmethod
     def call(number: int) -> int:
-        """Return the symbol of a call of the definition or rule with this number."""
+        """Return the symbol of a call of the rule with this number."""
         return _made(CALLS, MARKS, number)
 
     @staticmethod
     def mark(number: int) -> int:
-        """Return the symbol that ends what was called, and says which of several definitions the text belongs to."""
+        """Return the symbol that ends what was called, and says which of several rules the text belongs to."""
         return _made(MARKS, WORDS, number)
 
     @staticmethod

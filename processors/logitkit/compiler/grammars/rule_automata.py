@@ -99,8 +99,8 @@ class _Builder(PositionBuilder):
     def part(self, tree: Node) -> Part:
         """Number the positions of a tree."""
         match tree:
-            case Call(definition):
-                return super().part(tree)._replace(nullable=definition in self.nullable)
+            case Call(rule):
+                return super().part(tree)._replace(nullable=rule in self.nullable)
             case Look(node):
                 number = self.looks.setdefault(_texts(node), len(self.looks))
                 return super().part(Characters(CharSet.single(Symbol.lookahead(number))))

@@ -52,10 +52,10 @@ def check_trees(rules: Rules, limits: Limits) -> list[list[int]]:
                     f"a rule is nested more than {DEEPEST_TREE} levels deep; give its parts names of their own"
                 )
             match tree:
-                case Call(definition):
-                    if not 0 <= definition < count:
-                        raise GrammarError(f"rule {rule} calls rule {definition}, but the grammar has {count} rules")
-                    calls[definition] = None
+                case Call(callee):
+                    if not 0 <= callee < count:
+                        raise GrammarError(f"rule {rule} calls rule {callee}, but the grammar has {count} rules")
+                    calls[callee] = None
                 case Look(Characters() | Machine(), False, True) | Empty() | Machine():
                     pass
                 case Concat() | Alternate() | Repeat() | Graph():
@@ -102,7 +102,7 @@ def deriving(bodies: Sequence[Node], holds: Callable[[Node], bool], limits: Limi
 
     def wait(waiting: int, tree: Node) -> None:
         if isinstance(tree, Call):
-            waits[tree.definition].append(waiting)
+            waits[tree.rule].append(waiting)
         elif isinstance(tree, Concat | Alternate | Repeat | Graph):
             if id(tree) not in goals:
                 goals[id(tree)] = goal(len(tree.parts) if isinstance(tree, Concat) else 1)

@@ -240,10 +240,10 @@ class _PlaceBuilder(PositionBuilder):
     def part(self, tree: Node) -> Part:
         """Number the places of a tree."""
         if isinstance(tree, Call):
-            self.called.append(self.same.get(tree.definition, tree.definition))
+            self.called.append(self.same.get(tree.rule, tree.rule))
             self.follow.append([])
             place = (len(self.called) - 1,)
-            return Part(tree.definition in self.nullable, place, place)
+            return Part(tree.rule in self.nullable, place, place)
         return super().part(tree)
 
     def join(self, last: _Places, first: _Places) -> None:

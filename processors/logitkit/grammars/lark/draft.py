@@ -61,7 +61,7 @@ class Draft:
             # A terminal may be another one under another name.
             at, seen = number, {number}
             while isinstance(body := self.definitions[at].body, Call) and self.definitions[at].kind == "terminal":
-                at = body.definition
+                at = body.rule
                 if at in seen:
                     break
                 seen.add(at)

@@ -5,7 +5,7 @@ suffix_behaviours, suffix_store    the behaviours of the ends of tokens, where a
 outcomes, outcome_table    the ways in which a token leaves its frame: what is popped, and what is pushed
 trie_walk, walked_prefixes, walked_stacks    the tokens of a vocabulary walked as a trie, through states and stacks
 rests, text_remainders     the rests of tokens after a place where something ends; after free text
-counted_links, joint_classes    links with counts; the classes of two automata together
+counted_links, common_classes   links with counts; the classes of two automata together
 whole_tokens               tokens as such, whatever their text is
 distinct_sets              which sets are equal, found by digests and compared
 """

@@ -17,7 +17,7 @@ import numpy as np
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.leaf import Leaf
-from logitkit.compiler.bytes.sorting import joint_numbers
+from logitkit.compiler.bytes.sorting import pair_numbers
 from logitkit.compiler.tokens.fragments.leaf_tokens import LeafTokens
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -62,7 +62,7 @@ def leaf_partition(leaves: Sequence[tuple[Leaf, LeafTokens]], vocabulary: Vocabu
     if found is None:
         class_of = np.zeros(vocabulary.size, np.int32)
         for key in keys:
-            class_of = joint_numbers(class_of, tokens_of[key].class_of)
+            class_of = pair_numbers(class_of, tokens_of[key].class_of)
         example = np.zeros(int(class_of.max(initial=0)) + 1, np.int64)
         example[class_of] = np.arange(len(class_of))
         of_leaf = {key: tokens_of[key].class_of[example].astype(np.int32) for key in keys}

@@ -15,7 +15,7 @@ from logitkit.budget import took
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, merge, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.closing.dead_ends import without_dead_ends
-from logitkit.compiler.tokens.effects.joint_classes import Side, joint_classes
+from logitkit.compiler.tokens.effects.common_classes import Side, common_classes
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton, commonest_end, complete_with
 from logitkit.limits import Limits
 
@@ -42,7 +42,7 @@ def intersect(a: TokenAutomaton, b: TokenAutomaton, limits: Limits) -> TokenAuto
     # A pair of states says nothing of stacks, so the product would allow texts that neither does.
     assert not a.has_stacks
     assert not b.has_stacks
-    class_of, side_a, side_b = joint_classes(a, b)
+    class_of, side_a, side_b = common_classes(a, b)
     product = _Product(side_a, side_b, limits)
     start = a.start * b.states + b.start
     known = np.zeros(0, np.int64)

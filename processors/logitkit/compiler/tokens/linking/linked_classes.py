@@ -21,7 +21,7 @@ from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.sorting import distinct, examples, joint_numbers, stable_order
+from logitkit.compiler.bytes.sorting import distinct, examples, pair_numbers, stable_order
 from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets, sums_by_run
 from logitkit.compiler.tokens.effects.outcomes import Outcomes
 from logitkit.compiler.tokens.effects.rests import Rests
@@ -133,24 +133,24 @@ class _Link:
     def classes(self) -> TokenClasses:
         """Return the classes of all tokens together."""
         partition = leaf_partition(self.known, self.vocabulary)
-        joint = np.zeros(len(partition.example), np.int32)
+        common = np.zeros(len(partition.example), np.int32)
         for leaf, (of, _) in zip(self.leaves, self.known, strict=True):
-            joint = joint_numbers(joint, leaf.merged[partition.of_leaf[of.uncounted_key]])
+            common = pair_numbers(common, leaf.merged[partition.of_leaf[of.uncounted_key]])
         source, token, outcome = self.found
         order = stable_order(token * np.int64(self.dfa.states) + source)
         source, token, outcome = self.found = Found(source[order], token[order], outcome[order])
         fresh = np.append(True, token[1:] != token[:-1])[: len(token)]
         met = token[fresh]
-        class_of_met = joint[partition.class_of[met]]
+        class_of_met = common[partition.class_of[met]]
         sets = PairSets(np.append(np.flatnonzero(fresh), len(token)), source, outcome)
         digest = sums_by_run(digest_of_pairs(source, outcome), sets.start)
         digest += digest_of_pairs(class_of_met, class_of_met)
         example, which = distinct_sets(digest, class_of_met, sets)
         # The other tokens do alike if they are of one class. Class 0 is dead everywhere.
-        count = int(joint.max()) + 1
-        left = np.bincount(joint, partition.size, count) - np.bincount(class_of_met, minlength=count)
+        count = int(common.max()) + 1
+        left = np.bincount(common, partition.size, count) - np.bincount(class_of_met, minlength=count)
         examples = np.full(count + len(example), -1)
-        examples[joint] = partition.example
+        examples[common] = partition.example
         examples[:count][left == 0] = -1
         examples[0] = -1
         examples[count:] = met[example]
@@ -161,7 +161,7 @@ class _Link:
         narrow = np.int16 if len(kept) < MANY_CLASSES else np.int32
         number: Ints = (np.cumsum(kept) - 1).astype(narrow)
         # All tokens are looked at here only.
-        class_of = number[joint].take(partition.class_of)
+        class_of = number[common].take(partition.class_of)
         class_of[met] = number[count + which]
         return TokenClasses(class_of, self._behaviours(class_of, examples[kept]))
 

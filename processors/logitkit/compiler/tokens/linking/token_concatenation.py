@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.bytes.sorting import stable_order, which_of
+from logitkit.compiler.tokens.effects.common_classes import Side, listed
 from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets
-from logitkit.compiler.tokens.effects.joint_classes import Side, listed
 from logitkit.compiler.tokens.markers.before_marker import BeforeMarker, before_token
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton, commonest_end
 from logitkit.limits import Limits

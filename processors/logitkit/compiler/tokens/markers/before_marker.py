@@ -30,7 +30,7 @@ from logitkit.compiler.bytes.nested_concatenation import only_the_empty_text
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import stable_order
 from logitkit.compiler.tokens.closing.dead_ends import without_dead_ends
-from logitkit.compiler.tokens.effects.joint_classes import Side, listed
+from logitkit.compiler.tokens.effects.common_classes import Side, listed
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.compiler.tokens.fragments.leaf_stores import LeafTargets, leaf_store
 from logitkit.compiler.tokens.markers.marker_targets import MarkerTargets

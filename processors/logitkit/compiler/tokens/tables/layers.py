@@ -1,8 +1,8 @@
 """Where tokens lead in texts of a limited number of tokens: one layer of states for each number of them.
 
-See `compiler.networks.token_limits`. The table of classes knows what tokens do after the first token of the text. A fresh state
-does the same. A state of layer `n` does the same too, but where that stays in the text, it leads to layer `n + 1`; in the last
-layer it is dead.
+See `compiler.nested_grammars.token_limits`. The table of classes knows what tokens do after the first token of the text. A fresh
+state does the same. A state of layer `n` does the same too, but where that stays in the text, it leads to layer `n + 1`; in the
+last layer it is dead.
 """
 
 from __future__ import annotations

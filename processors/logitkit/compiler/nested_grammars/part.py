@@ -1,4 +1,4 @@
-"""One part of a network: a deterministic automaton over characters, with what its brackets call and where it ends."""
+"""One part of a grammar: a deterministic automaton over characters, with what its brackets call and where it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from logitkit.limits import Limits
 
 __all__ = ["Bracket", "Called", "Part"]
 
-# Definitions that are called at once, each with the mark at its end.
+# Rules that are called at once, each with the mark at its end.
 Called: TypeAlias = tuple[tuple[int, int], ...]
 
 
@@ -23,7 +23,7 @@ class Bracket:
     """The effect of an opening bracket in a state.
 
     Args:
-        called: The definitions that are called.
+        called: The rules that are called.
         behind: For each set of marks (as bits), the state after it.
         excluded: Words that are among the strings called: the state reads the word, and calls all other strings.
     """
@@ -43,7 +43,7 @@ class Part:
         brackets: For each state, what opening brackets do.
         words: For each state, where whole words lead.
         letters: For each state, where special tokens lead.
-        ends: For each state, the marks of the definitions that end there, as bits; 0 for most.
+        ends: For each state, the marks of the rules that end there, as bits; 0 for most.
     """
 
     dfa: SymbolDfa | None

@@ -1,4 +1,4 @@
-"""From a network to one automaton over bytes."""
+"""From a grammar to one automaton over bytes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.utf8_subroutines import utf8_subroutines
 from logitkit.compiler.language import byte_dfa_of
-from logitkit.compiler.networks.joint import Joint
-from logitkit.compiler.networks.live import live
-from logitkit.compiler.networks.network import Network
-from logitkit.compiler.networks.part import Called, Part
-from logitkit.compiler.networks.parts import has_calls, parts_of
-from logitkit.compiler.networks.text_regions import with_text_regions
-from logitkit.compiler.networks.token_limits import with_layers, with_second_copies
+from logitkit.compiler.nested_grammars.assembly import Assembly
+from logitkit.compiler.nested_grammars.live import live
+from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar
+from logitkit.compiler.nested_grammars.part import Called, Part
+from logitkit.compiler.nested_grammars.parts import has_calls, parts_of
+from logitkit.compiler.nested_grammars.text_regions import with_text_regions
+from logitkit.compiler.nested_grammars.token_limits import with_layers, with_second_copies
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
 
-__all__ = ["network_dfa"]
+__all__ = ["nested_grammar_dfa"]
 
 
-def network_dfa(network: Network, limits: Limits, share: bool = False, many_ways: bool = False) -> NestedDfa:
-    """Compile a network to an automaton over bytes.
+def nested_grammar_dfa(
+    grammar: NestedGrammar, limits: Limits, share: bool = False, many_ways: bool = False
+) -> NestedDfa:
+    """Compile a grammar to an automaton over bytes.
 
     Args:
-        network: The network.
+        grammar: The grammar.
         limits: Bounds on the result.
         share: Whether to call large strings that stand in many places, and the bytes inside of characters if there are too many
             states otherwise.
@@ -36,23 +38,23 @@ def network_dfa(network: Network, limits: Limits, share: bool = False, many_ways
 
     Raises:
         PatternTooLarge: A limit is exceeded, or too many calls cannot be told apart by their brackets.
-        ConfigurationError: A bracket begins both a call and other text, a definition continues after its closing bracket, or
+        ConfigurationError: A bracket begins both a call and other text, a rule continues after its closing bracket, or
             a token whatever its text is and other text begin in one place.
     """
-    if not network.words and not network.letters and not has_calls(network.main):
-        return NestedDfa.of(byte_dfa_of(network.main, limits))
-    parts = parts_of(network, limits, many_ways)
+    if not grammar.words and not grammar.letters and not has_calls(grammar.main):
+        return NestedDfa.of(byte_dfa_of(grammar.main, limits))
+    parts = parts_of(grammar, limits, many_ways)
     try:
-        found = live(Joint(network, parts, limits, share).dfa())
+        found = live(Assembly(grammar, parts, limits, share).dfa())
     except PatternTooLarge:
-        called = _with_called_characters(network, parts, limits) if share else None
+        called = _with_called_characters(grammar, parts, limits) if share else None
         if called is None:
             raise
         found = called
-    if not network.letters:
+    if not grammar.letters:
         return found
-    if network.token_limits:
-        found = with_second_copies(found, network.token_limits, limits)
+    if grammar.token_limits:
+        found = with_second_copies(found, grammar.token_limits, limits)
     if WHOLE in found.letters and found.step[found.letters[WHOLE] != DEAD].any():
         raise ConfigurationError(
             "any_token() (exclude_token in a structural tag) and other text begin at the same point, so a token could belong "
@@ -63,24 +65,24 @@ def network_dfa(network: Network, limits: Limits, share: bool = False, many_ways
     return found if is_finite else with_layers(with_text_regions(found))
 
 
-def _with_called_characters(network: Network, parts: dict[Called, Part], limits: Limits) -> NestedDfa | None:
-    """Compile a network without calls to an automaton that calls the bytes inside of characters.
+def _with_called_characters(grammar: NestedGrammar, parts: dict[Called, Part], limits: Limits) -> NestedDfa | None:
+    """Compile a grammar without calls to an automaton that calls the bytes inside of characters.
 
     Returns:
-        None if the network has calls, words or limits of tokens, or reads ASCII only.
+        None if the grammar has calls, words or limits of tokens, or reads ASCII only.
 
     Raises:
         PatternTooLarge: A limit is exceeded in this way too.
     """
     part = parts[()]
     calls = any(part.brackets) or any(part.words)
-    if part.dfa is None or calls or network.token_limits:
+    if part.dfa is None or calls or grammar.token_limits:
         return None
     found = utf8_subroutines(part.dfa, part.alphabet, limits)
     if found is None:
         return None
-    letters = {token: np.zeros(found.states, np.int64) for token in network.letters}
+    letters = {token: np.zeros(found.states, np.int64) for token in grammar.letters}
     for state, targets in enumerate(part.letters, FIRST_STATE):
         for letter, target in targets.items():
-            letters[network.letters[letter]][state] = FIRST_STATE + target
+            letters[grammar.letters[letter]][state] = FIRST_STATE + target
     return replace(found, letters=letters)

@@ -1,4 +1,4 @@
-"""A tree of one network as part of a larger one, in which calls, words and special tokens have other numbers."""
+"""A tree of one grammar as part of a larger one, in which calls, words and special tokens have other numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def renumbered(tree: Node, calls: Sequence[int], words: Sequence[int], letters: 
     Example:
         >>> from logitkit.patterns.syntax import Concat
         >>> renumbered(Concat((Call(0), Call(1))), [5, 3], [])
-        Concat(parts=(Call(definition=5), Call(definition=3)))
+        Concat(parts=(Call(rule=5), Call(rule=3)))
     """
     return _Renumbering(calls, words, letters).of(tree)
 
@@ -44,7 +44,7 @@ class _Renumbering:
         return found
 
     def _of(self, tree: Node) -> Node:
-        return Call(self.calls[tree.definition]) if isinstance(tree, Call) else with_inside(tree, self.of)
+        return Call(self.calls[tree.rule]) if isinstance(tree, Call) else with_inside(tree, self.of)
 
     def _characters(self, tree: Characters) -> Node:
         first = tree.charset.ranges[0][0] if tree.charset else 0

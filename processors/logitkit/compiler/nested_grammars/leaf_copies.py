@@ -1,4 +1,4 @@
-"""Copies of leaves in the automaton of a network: which leaves are copied and which are called, and the states of the copies.
+"""Copies of leaves in an automaton: which leaves are copied and which are called, and the states of the copies.
 
 A leaf is the automaton of a set of strings. In `{"a": <string>, "b": <string>}`, the leaf for strings is entered at two quotes
 and left to two different states, so it is copied twice. Positions from which a string leads on to the same states share a copy.
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.concatenation import joint_byte_classes
+from logitkit.compiler.bytes.concatenation import common_byte_classes
 from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
 from logitkit.compiler.bytes.literal_overrides import CountsOverlap, Excluded, literal_overrides
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
-from logitkit.compiler.networks.network import Network, Strings, TextLeaf
-from logitkit.compiler.networks.part import Called, Part
+from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, Strings, TextLeaf
+from logitkit.compiler.nested_grammars.part import Called, Part
 from logitkit.limits import Limits
 
 __all__ = ["LeafCopies", "Quote", "add_rows"]
@@ -40,7 +40,7 @@ class Quote(NamedTuple):
     Args:
         state: The state.
         byte: The byte.
-        called: The definitions that are called.
+        called: The rules that are called.
         behind: The state after each set of marks.
         excluded: Words that are among the strings called: the state reads the word, and calls all other strings.
     """
@@ -53,19 +53,19 @@ class Quote(NamedTuple):
 
 
 class LeafCopies:
-    """The parts of a network, and the leaves that they enter.
+    """The parts of a grammar, and the leaves that they enter.
 
     Args:
-        network: The network.
+        grammar: The grammar.
         parts: Its parts.
         limits: Bounds on the result.
         share: Whether a leaf whose copies are large is called instead.
     """
 
-    def __init__(self, network: Network, parts: dict[Called, Part], limits: Limits, share: bool) -> None:
-        self.network, self.parts, self.limits, self.share = network, parts, limits, share
+    def __init__(self, grammar: NestedGrammar, parts: dict[Called, Part], limits: Limits, share: bool) -> None:
+        self.grammar, self.parts, self.limits, self.share = grammar, parts, limits, share
         called = dict.fromkeys(b.called for part in parts.values() for row in part.brackets for b in row.values())
-        strings = [c for c in called if isinstance(network.definitions[c[0][0]], Strings | TextLeaf)]
+        strings = [c for c in called if isinstance(grammar.rules[c[0][0]], Strings | TextLeaf)]
         self.bodies = {c: i for i, c in enumerate(c for c in parts if c not in strings)}
         self.dfas = [parts[c].over_bytes(limits) for c in self.bodies]
         shift = FIRST_STATE + starts(np.array([len(d.step) - FIRST_STATE for d in self.dfas]))
@@ -82,9 +82,9 @@ class LeafCopies:
         classes = [*(d.byte_class for d in self.dfas), *(leaf.byte_class for leaf in self.leaves)]
         read = {word for c in self.bodies for row in parts[c].words for word in row}
         blocks = [c for c in called if c not in strings and self._is_block(c)]
-        openings = "".join(network.definitions[c[0][0]].opening for c in (*strings, *blocks))
-        told = b'[{"' + openings.encode() + bytes(excluded) + b"".join(network.words[word] for word in read)
-        self.byte_class, self.columns = joint_byte_classes(classes, told)
+        openings = "".join(grammar.rules[c[0][0]].opening for c in (*strings, *blocks))
+        told = b'[{"' + openings.encode() + bytes(excluded) + b"".join(grammar.words[word] for word in read)
+        self.byte_class, self.columns = common_byte_classes(classes, told)
         self.excluded = Excluded(self.byte_class)
         # Of what is called without some words: the root of the texts that are excluded.
         self.roots: dict[tuple[Called, tuple[int, ...]], int] = {}
@@ -99,25 +99,25 @@ class LeafCopies:
 
     def _is_block(self, called: Called) -> bool:
         """Whether calls do not count as nesting."""
-        definitions = [self.network.definitions[number] for number, _ in called]
-        return not any(isinstance(d, Strings | TextLeaf) or d.recurs for d in definitions)
+        rules = [self.grammar.rules[number] for number, _ in called]
+        return not any(isinstance(d, Strings | TextLeaf) or d.recurs for d in rules)
 
     def _leaf(self, called: Called) -> Leaf:
-        definition = self.network.definitions[called[0][0]]
-        if len(called) == 1 and isinstance(definition, Strings | TextLeaf):
-            return definition.leaf
+        rule = self.grammar.rules[called[0][0]]
+        if len(called) == 1 and isinstance(rule, Strings | TextLeaf):
+            return rule.leaf
         part = self.parts[called]
         return Leaf.of(part.over_bytes(self.limits), part.ends)
 
     def _excluded(self, called: Called) -> tuple[bytes, ...]:
-        definition = self.network.definitions[called[0][0]]
-        return definition.excluded if len(called) == 1 and isinstance(definition, Strings) else ()
+        rule = self.grammar.rules[called[0][0]]
+        return rule.excluded if len(called) == 1 and isinstance(rule, Strings) else ()
 
     def _root(self, quote: Quote) -> int:
         """Return the root of the texts that are excluded from what a quote calls."""
         key = quote.called, quote.excluded
         if key not in self.roots:
-            words = [self.network.words[word][1:-1] for word in quote.excluded]
+            words = [self.grammar.words[word][1:-1] for word in quote.excluded]
             self.roots[key] = self.excluded.add((*self._excluded(quote.called), *words))
         return self.roots[key]
 

@@ -1,6 +1,6 @@
-"""The parts of a network as deterministic automata over characters, in which calls are told apart by their bracket alone.
+"""The parts of a grammar as deterministic automata over characters, in which calls are told apart by their bracket alone.
 
-Where one bracket may begin calls of several definitions, what is called is all of them at once, each marked at its end: which of
+Where one bracket may begin calls of several rules, what is called is all of them at once, each marked at its end: which of
 them the text belongs to is known there, and with it which states of the caller are possible.
 
 Source: Alur and Madhusudan, Visibly pushdown languages (2004), for why that is always possible.
@@ -16,11 +16,17 @@ from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import positions_of
 from logitkit.compiler.characters.subset import determinise
 from logitkit.compiler.characters.symbols import Symbol
-from logitkit.compiler.networks.known_parts import KnownParts
-from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings, TextLeaf
-from logitkit.compiler.networks.overlaps import Resolver, bracket_checks
-from logitkit.compiler.networks.part import Called, Part
-from logitkit.compiler.networks.token_limits import text_checks
+from logitkit.compiler.nested_grammars.known_parts import KnownParts
+from logitkit.compiler.nested_grammars.nested_grammar import (
+    NestedGrammar,
+    NestedRule,
+    RenumberedRule,
+    Strings,
+    TextLeaf,
+)
+from logitkit.compiler.nested_grammars.overlaps import Resolver, bracket_checks
+from logitkit.compiler.nested_grammars.part import Called, Part
+from logitkit.compiler.nested_grammars.token_limits import text_checks
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
@@ -36,11 +42,11 @@ DEEPEST = 30
 _known_parts = KnownParts()
 
 
-def parts_of(network: Network, limits: Limits, many_ways: bool = False) -> dict[Called, Part]:
+def parts_of(grammar: NestedGrammar, limits: Limits, many_ways: bool = False) -> dict[Called, Part]:
     """Return the main part, as `()`, and all that it and they call; strings only where several sets of them may begin.
 
     Args:
-        network: The network.
+        grammar: The grammar.
         limits: Bounds on the parts.
         many_ways: Whether one bracket may begin calls that go on in many ways, unless they recur. Each set of calls that begin
             together is a part of its own, so that there may be very many.
@@ -48,14 +54,14 @@ def parts_of(network: Network, limits: Limits, many_ways: bool = False) -> dict[
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
-    return _Finder(network, limits, many_ways).all()
+    return _Finder(grammar, limits, many_ways).all()
 
 
 class _Finder:
-    """Finds the parts of a network, one after another."""
+    """Finds the parts of a grammar, one after another."""
 
-    def __init__(self, network: Network, limits: Limits, many_ways: bool) -> None:
-        self.network, self.limits, self.many_ways = network, limits, many_ways
+    def __init__(self, grammar: NestedGrammar, limits: Limits, many_ways: bool) -> None:
+        self.grammar, self.limits, self.many_ways = grammar, limits, many_ways
         self.parts: dict[Called, Part] = {}
         self.known: dict[Called, Part] = {}
         self.unfinished: set[Called] = set()
@@ -66,7 +72,7 @@ class _Finder:
         states = 0
         while todo:
             called = todo.pop()
-            if called in self.parts or is_leaf(called, self.network):
+            if called in self.parts or is_leaf(called, self.grammar):
                 continue
             part = self.parts[called] = self._part(called)
             states += len(part.ends)
@@ -79,7 +85,7 @@ class _Finder:
         places = 1 + max(mark for _, mark in called)
         if places == 1:
             return (1,)
-        opening = self.network.definitions[called[0][0]].opening
+        opening = self.grammar.rules[called[0][0]].opening
         nests = opening in "[{"
         # Most sets never occur. Inside of a part itself, it is not known yet which do.
         is_known = not nests or (called not in self.unfinished and len(self.unfinished) <= DEEPEST)
@@ -96,25 +102,21 @@ class _Finder:
         return self.known[called]
 
     def _worked_out(self, called: Called) -> Part:
-        definition = self.network.definitions[called[0][0]] if len(called) == 1 else None
-        if (
-            isinstance(definition, Definition | PlacedDefinition)
-            and definition.known_as is not None
-            and not called[0][1]
-        ):
-            return _known_parts.part(definition, partial(self._made, called), self.limits)
+        rule = self.grammar.rules[called[0][0]] if len(called) == 1 else None
+        if isinstance(rule, NestedRule | RenumberedRule) and rule.known_as is not None and not called[0][1]:
+            return _known_parts.part(rule, partial(self._made, called), self.limits)
         return self._made(called)
 
     def _made(self, called: Called) -> Part:
         self.unfinished.add(called)
-        made = _part(_tree(called, self.network), self.network, self.limits, self.marks_of)
+        made = _part(_tree(called, self.grammar), self.grammar, self.limits, self.marks_of)
         self.unfinished.discard(called)
         return made
 
 
-def is_leaf(called: Called, network: Network) -> bool:
+def is_leaf(called: Called, grammar: NestedGrammar) -> bool:
     """Whether what is called is one set of strings or other texts, whose automaton is known."""
-    return len(called) == 1 and isinstance(network.definitions[called[0][0]], Strings | TextLeaf)
+    return len(called) == 1 and isinstance(grammar.rules[called[0][0]], Strings | TextLeaf)
 
 
 def has_calls(tree: Node) -> bool:
@@ -131,21 +133,21 @@ def _has_calls(tree: Node, seen: set[int]) -> bool:
     )
 
 
-def _tree(called: Called, network: Network) -> Node:
+def _tree(called: Called, grammar: NestedGrammar) -> Node:
     if not called:
-        return network.main
+        return grammar.main
     marked: list[Node] = []
     for d, mark in called:
-        definition = network.definitions[d]
+        rule = grammar.rules[d]
         # Such a text is never a part: its automaton is known.
-        assert not isinstance(definition, TextLeaf)
-        marked.append(Concat((definition.body, Characters(CharSet.single(Symbol.mark(mark))))))
+        assert not isinstance(rule, TextLeaf)
+        marked.append(Concat((rule.body, Characters(CharSet.single(Symbol.mark(mark))))))
     return Alternate(tuple(marked)) if len(marked) > 1 else marked[0]
 
 
 def _part(
     tree: Node,
-    network: Network,
+    grammar: NestedGrammar,
     limits: Limits,
     marks_of: Callable[[Called], Iterable[int]],
 ) -> Part:
@@ -156,8 +158,8 @@ def _part(
             special.setdefault(charset, len(special))
     alphabet = Alphabet.of(c for c in positions.charsets if c not in special)
     mask_of = {**alphabet.members, **{c: 1 << (alphabet.size + i) for c, i in special.items()}}
-    checks = [*bracket_checks(positions, alphabet.members, special, network), *text_checks(positions, network)]
+    checks = [*bracket_checks(positions, alphabet.members, special, grammar), *text_checks(positions, grammar)]
     dfa = minimise(determinise(positions, [mask_of[c] for c in positions.charsets], limits, checks), limits)
     if dfa is None:
         return Part(None, alphabet)
-    return Resolver(dfa, alphabet, [c.ranges[0][0] for c in special], network, limits, marks_of).part()
+    return Resolver(dfa, alphabet, [c.ranges[0][0] for c in special], grammar, limits, marks_of).part()

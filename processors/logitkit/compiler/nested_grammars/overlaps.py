@@ -2,7 +2,7 @@
 
 There are two such cases:
 
-- A bracket begins calls of several definitions, such as the objects of an `anyOf`. The automaton calls all of them together. Each
+- A bracket begins calls of several rules, such as the objects of an `anyOf`. The automaton calls all of them together. Each
   end of the call says which of them the text belongs to, and the automaton continues in the states after these.
 - A word is also one of the strings that the state calls. For example, one branch of a schema lists the name `"a"`, and another
   branch accepts any name. Then `"a"` leads to the states of both branches, and the state calls all strings but `"a"`.
@@ -22,8 +22,14 @@ from logitkit.compiler.characters.positions import Positions
 from logitkit.compiler.characters.subset import Check, SymbolDfa
 from logitkit.compiler.characters.symbol_blocks import shared_symbols, split
 from logitkit.compiler.characters.symbols import Symbol
-from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings, TextLeaf
-from logitkit.compiler.networks.part import Bracket, Called, Part
+from logitkit.compiler.nested_grammars.nested_grammar import (
+    NestedGrammar,
+    NestedRule,
+    RenumberedRule,
+    Strings,
+    TextLeaf,
+)
+from logitkit.compiler.nested_grammars.part import Bracket, Called, Part
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 
@@ -34,21 +40,21 @@ SET_STEPS, MEMBER_STEPS = 40, 2
 
 
 def bracket_checks(
-    positions: Positions, texts: Iterable[CharSet], special: Iterable[CharSet], network: Network
+    positions: Positions, texts: Iterable[CharSet], special: Iterable[CharSet], grammar: NestedGrammar
 ) -> list[Check]:
     """Return functions that raise `BracketsOverlap` for a state in which a bracket begins a recursive call and other text.
 
-    `Joint` finds such a state too, if a text can lead there, but only after all parts have been compiled.
+    `Assembly` finds such a state too, if a text can lead there, but only after all parts have been compiled.
 
     Args:
         positions: The positions of a part.
         texts: The sets of characters that positions read.
         special: The special symbols that positions read.
-        network: The network.
+        grammar: The grammar.
     """
     checks: list[Check] = []
     for bracket in "{[":
-        calls = {c for c in special if _calls_recursively(bracket, c, network)}
+        calls = {c for c in special if _calls_recursively(bracket, c, grammar)}
         others = {c for c in texts if ord(bracket) in c} if calls else ()
         if others:
             calling = frozenset(p for p, c in enumerate(positions.charsets) if c in calls)
@@ -62,12 +68,12 @@ def _check_bracket(calling: frozenset[int], reading: frozenset[int], future: tup
         raise BracketsOverlap(OVERLAPPING_BRACKET)
 
 
-def _calls_recursively(bracket: str, symbol: CharSet, network: Network) -> bool:
+def _calls_recursively(bracket: str, symbol: CharSet, grammar: NestedGrammar) -> bool:
     first = symbol.ranges[0][0]
     if not Symbol.is_call(first):
         return False
-    definition = network.definitions[Symbol.number(first)]
-    return isinstance(definition, Definition | PlacedDefinition) and definition.opening == bracket and definition.recurs
+    rule = grammar.rules[Symbol.number(first)]
+    return isinstance(rule, NestedRule | RenumberedRule) and rule.opening == bracket and rule.recurs
 
 
 class Resolver:
@@ -77,7 +83,7 @@ class Resolver:
         dfa: The moves of the part, by characters and special symbols.
         alphabet: The alphabet of characters.
         special: The special symbols, in the order of their bits.
-        network: The network.
+        grammar: The grammar.
         limits: Bounds on the part.
         marks_of: Returns the sets of marks, as bits, that may be met at the ends of what is called.
     """
@@ -87,12 +93,12 @@ class Resolver:
         dfa: SymbolDfa,
         alphabet: Alphabet,
         special: list[int],
-        network: Network,
+        grammar: NestedGrammar,
         limits: Limits,
         marks_of: Callable[[Called], Iterable[int]],
     ) -> None:
         self.marks_of = marks_of
-        self.dfa, self.alphabet, self.network, self.limits = dfa, alphabet, network, limits
+        self.dfa, self.alphabet, self.grammar, self.limits = dfa, alphabet, grammar, limits
         self.special = [(Symbol.kind(symbol), Symbol.number(symbol)) for symbol in special]
         self.number: dict[frozenset[int], int] = {frozenset([0]): 0}
         self.work, self.left = 0, limits.work - spent()
@@ -205,11 +211,11 @@ class Resolver:
         found: dict[str, Bracket] = {}
         by_opening: dict[str, list[int]] = {}
         for d in sorted(calls):
-            by_opening.setdefault(self.network.definitions[d].opening, []).append(d)
+            by_opening.setdefault(self.grammar.rules[d].opening, []).append(d)
         for opening, possible in sorted(by_opening.items()):
             places: dict[frozenset[int], int] = {}
             called = tuple([(d, places.setdefault(frozenset(calls[d]), len(places))) for d in possible])
-            if len(possible) > 1 and any(isinstance(self.network.definitions[d], TextLeaf) for d in possible):
+            if len(possible) > 1 and any(isinstance(self.grammar.rules[d], TextLeaf) for d in possible):
                 raise CountsOverlap("texts that are leaves begin in the same place")
             behind = [
                 (marks, self._state({s for place, mark in places.items() if marks >> mark & 1 for s in place}))
@@ -225,14 +231,14 @@ class Resolver:
         return found
 
     def _marks_of_word(self, called: Called, word: int) -> int:
-        """Return the marks of the definitions whose strings include a word, as bits; 0 if none do."""
+        """Return the marks of the rules whose strings include a word, as bits; 0 if none do."""
         marks = self.words.get((called, word))
         if marks is None:
-            text = self.network.words[word]
+            text = self.grammar.words[word]
             marks = 0
             for d, mark in called:
-                definition = self.network.definitions[d]
-                if isinstance(definition, Strings) and definition.holds(text):
+                rule = self.grammar.rules[d]
+                if isinstance(rule, Strings) and rule.holds(text):
                     marks |= 1 << mark
             self.words[called, word] = marks
             self._charge(len(text))

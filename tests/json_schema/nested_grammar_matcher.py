@@ -1,24 +1,24 @@
-"""Which texts a network accepts, by its definition: all possible ends of each node are tried. Slow; the oracle for all else."""
+"""Which texts a nested grammar accepts, by its rule: all possible ends of each node are tried. Slow; the oracle for all else."""
 
 from __future__ import annotations
 
-from logitkit.compiler import Network
-from logitkit.compiler.networks.network import TextLeaf
+from logitkit.compiler import NestedGrammar
+from logitkit.compiler.nested_grammars.nested_grammar import TextLeaf
 from logitkit.patterns import Alternate, Call, Characters, Concat, Empty, Graph, Machine, Node, Repeat
 
 
-class NetworkMatcher:
+class NestedGrammarMatcher:
     """Matches whole texts."""
 
-    def __init__(self, network: Network) -> None:
-        self.network = network
+    def __init__(self, nested_grammar: NestedGrammar) -> None:
+        self.nested_grammar = nested_grammar
         self.text = ""
         self.known: dict[tuple[int, int], frozenset[int]] = {}
         self.machines: dict[int, list[list[tuple[Node, int]]]] = {}
 
     def accepts(self, text: str) -> bool:
         self.text, self.known = text, {}
-        return len(text) in self.ends(self.network.main, 0)
+        return len(text) in self.ends(self.nested_grammar.main, 0)
 
     def ends(self, node: Node, begin: int) -> frozenset[int]:
         key = id(node), begin
@@ -50,10 +50,10 @@ class NetworkMatcher:
             case Graph(rows, accepting):
                 return self.walked(rows, accepting, begin)
             case Call(index):
-                definition = self.network.definitions[index]
-                assert not isinstance(definition, TextLeaf)
-                opens = self.text[begin : begin + 1] == definition.opening
-                return set(self.ends(definition.body, begin + 1)) if opens else set()
+                rule = self.nested_grammar.rules[index]
+                assert not isinstance(rule, TextLeaf)
+                opens = self.text[begin : begin + 1] == rule.opening
+                return set(self.ends(rule.body, begin + 1)) if opens else set()
         raise AssertionError(node)
 
     def repeated(self, node: Node, minimum: int, maximum: int | None, begin: int) -> set[int]:

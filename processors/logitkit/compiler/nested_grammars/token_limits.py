@@ -28,8 +28,8 @@ from logitkit.compiler.characters.components import components
 from logitkit.compiler.characters.positions import Positions
 from logitkit.compiler.characters.subset import Check
 from logitkit.compiler.characters.symbols import Symbol
-from logitkit.compiler.networks.network import Network
-from logitkit.compiler.networks.text_regions import with_characters
+from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar
+from logitkit.compiler.nested_grammars.text_regions import with_characters
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
@@ -42,17 +42,17 @@ OVERLAP = (
 )
 
 
-def text_checks(positions: Positions, network: Network) -> list[Check]:
+def text_checks(positions: Positions, grammar: NestedGrammar) -> list[Check]:
     """Return functions that raise `ConfigurationError` for a state in the middle of a text with a limit and in other text too.
 
     Args:
         positions: The positions of a part. In each state of a text with a limit, one of them leads to that state, or to an equal
             one in the state in which the text begins.
-        network: The network.
+        grammar: The grammar.
     """
     checks: list[Check] = []
-    for letter, _, _ in network.token_limits:
-        symbol = CharSet.single(Symbol.special_token(network.letters.index(letter)))
+    for letter, _, _ in grammar.token_limits:
+        symbol = CharSet.single(Symbol.special_token(grammar.letters.index(letter)))
         middle: set[int] = set()
         for position, charset in enumerate(positions.charsets):
             if charset == symbol:

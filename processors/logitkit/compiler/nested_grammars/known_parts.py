@@ -1,4 +1,4 @@
-"""Parts of definitions that stand in many networks, such as that of any JSON value: each is worked out once."""
+"""Parts of rules that stand in many grammars, such as that of any JSON value: each is worked out once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from threading import Lock
 
 from logitkit.budget import one_budget, outside_budget, spent
 from logitkit.compiler.bounded_cache import BoundedCache
-from logitkit.compiler.networks.network import Definition, PlacedDefinition
-from logitkit.compiler.networks.part import Part
+from logitkit.compiler.nested_grammars.nested_grammar import NestedRule, RenumberedRule
+from logitkit.compiler.nested_grammars.part import Part
 from logitkit.limits import Limits
 
 __all__ = ["KnownParts"]
@@ -19,15 +19,15 @@ BYTES_A_STEP = 8
 
 
 class KnownParts:
-    """Keeps parts of definitions with names; what a kept part calls is numbered as in the `calls` of its definition."""
+    """Keeps parts of rules with names; what a kept part calls is numbered as in the `calls` of its rule."""
 
     def __init__(self) -> None:
         self._parts: BoundedCache[Hashable, tuple[Part, int]] = BoundedCache(REMEMBERED_BYTES)
         self._lock = Lock()
 
-    def part(self, definition: Definition | PlacedDefinition, make: Callable[[], Part], limits: Limits) -> Part:
-        """Return the part of a definition with a name; a known part costs the same as one that is made now."""
-        key = definition.known_as, definition.opening, limits
+    def part(self, rule: NestedRule | RenumberedRule, make: Callable[[], Part], limits: Limits) -> Part:
+        """Return the part of a rule with a name; a known part costs the same as one that is made now."""
+        key = rule.known_as, rule.opening, limits
         # Other threads may drop it meanwhile.
         known = self._parts.get(key)
         if known is None:
@@ -35,13 +35,13 @@ class KnownParts:
                 made = make()
                 made.over_bytes(limits)
                 work = spent()
-            found = made.renamed(_numbers(definition.calls), _numbers(definition.words))
+            found = made.renamed(_numbers(rule.calls), _numbers(rule.words))
             with self._lock:
                 self._parts.keep(key, (found, work), BYTES_A_STEP * work)
         else:
             found, work = known
         limits.spend(work)
-        return found.renamed(dict(enumerate(definition.calls)), dict(enumerate(definition.words)))
+        return found.renamed(dict(enumerate(rule.calls)), dict(enumerate(rule.words)))
 
 
 def _numbers(listed: tuple[int, ...]) -> dict[int, int]:

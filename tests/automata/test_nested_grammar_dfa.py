@@ -1,4 +1,4 @@
-"""Networks as automata over bytes, against a matcher that tries all ways."""
+"""Nested grammars as automata over bytes, against a matcher that tries all ways."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler import Definition, Network, network_dfa
+from logitkit.compiler import NestedGrammar, NestedRule, nested_grammar_dfa
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import Alternate, Call, Concat, Node, Repeat, parse
-from tests.automata.networks import JSON, listed, matches, mutated, networks, sample, sequence, text
+from tests.automata.nested_grammars import JSON, listed, matches, mutated, nested_grammars, sample, sequence, text
 
-ANY_JSON = network_dfa(JSON, DEFAULT_LIMITS)
+ANY_JSON = nested_grammar_dfa(JSON, DEFAULT_LIMITS)
 
 values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text(st.characters(exclude_categories=["Cs"]))),
@@ -48,106 +48,106 @@ def test_a_text_that_is_not_json_does_not_match(value: object, rng: random.Rando
     assert ANY_JSON.accepts(changed.encode()) == matches(JSON, changed)
 
 
-@given(networks(), st.randoms(use_true_random=False))
-def test_networks_are_read_as_they_stand(network: Network, rng: random.Random) -> None:
-    """Also where a bracket may begin calls of several definitions."""
+@given(nested_grammars(), st.randoms(use_true_random=False))
+def test_nested_grammars_are_read_as_they_stand(nested_grammar: NestedGrammar, rng: random.Random) -> None:
+    """Also where a bracket may begin calls of several rules."""
     try:
-        dfa = network_dfa(network, DEFAULT_LIMITS)
+        dfa = nested_grammar_dfa(nested_grammar, DEFAULT_LIMITS)
     except PatternTooLarge:
         assume(False)
     except ConfigurationError as error:
         assume("no depth is enough" not in str(error))
         raise
     for _ in range(12):
-        whole = sample(network, rng, 12)
+        whole = sample(nested_grammar, rng, 12)
         for changed in (whole, mutated(whole, rng, "ab{}[]")):
             for depth in (1, 2, 10**9):
-                assert dfa.accepts(changed.encode(), depth) == matches(network, changed, depth), (changed, depth)
+                assert dfa.accepts(changed.encode(), depth) == matches(nested_grammar, changed, depth), (changed, depth)
 
 
-def test_which_definition_was_called_may_be_known_at_its_end() -> None:
+def test_which_rule_was_called_may_be_known_at_its_end() -> None:
     """`{a}` is followed by x, `{b}` by y, and `{c}` by either."""
-    network = Network(
+    nested_grammar = NestedGrammar(
         Alternate((Concat((Call(0), text("x"))), Concat((Call(1), text("y"))))),
-        (Definition("{", parse(r"[ac]\}")), Definition("{", parse(r"[bc]\}"))),
+        (NestedRule("{", parse(r"[ac]\}")), NestedRule("{", parse(r"[bc]\}"))),
     )
-    dfa = network_dfa(network, DEFAULT_LIMITS)
+    dfa = nested_grammar_dfa(nested_grammar, DEFAULT_LIMITS)
     accepted = [b + e for b in ("{a}", "{b}", "{c}") for e in ("x", "y") if dfa.accepts((b + e).encode())]
     assert accepted == ["{a}x", "{b}y", "{c}x", "{c}y"]
 
 
 def test_states_know_how_deep_they_must_go() -> None:
     # A list holds at least one list or the letter; an object holds a list.
-    network = Network(
+    nested_grammar = NestedGrammar(
         Alternate((text("-"), Call(0))),
         (
-            Definition("{", sequence(Call(1), text("}"))),
-            Definition("[", sequence(Alternate((Call(0), text("a"))), text("]"))),
+            NestedRule("{", sequence(Call(1), text("}"))),
+            NestedRule("[", sequence(Alternate((Call(0), text("a"))), text("]"))),
         ),
     )
-    dfa = network_dfa(network, DEFAULT_LIMITS)
+    dfa = nested_grammar_dfa(nested_grammar, DEFAULT_LIMITS)
     assert dfa.need[dfa.start] == 0
     assert dfa.need[dfa.entry].tolist() == [1, 0] or dfa.need[dfa.entry].tolist() == [1, 0, 1]
     assert dfa.accepts(b"{[{[a]}]}")
 
 
 def test_a_call_without_end_is_left_out() -> None:
-    network = Network(Alternate((text("a"), Call(0))), (Definition("[", sequence(Call(0), text("]"))),))
-    dfa = network_dfa(network, DEFAULT_LIMITS)
+    nested_grammar = NestedGrammar(Alternate((text("a"), Call(0))), (NestedRule("[", sequence(Call(0), text("]"))),))
+    dfa = nested_grammar_dfa(nested_grammar, DEFAULT_LIMITS)
     assert dfa.accepts(b"a")
     assert not dfa.calls
-    nothing = network_dfa(Network(Call(0), network.definitions), DEFAULT_LIMITS)
+    nothing = nested_grammar_dfa(NestedGrammar(Call(0), nested_grammar.rules), DEFAULT_LIMITS)
     assert not nothing.accepting.any()
 
 
 def test_after_a_call_the_text_may_continue_where_it_was_opened() -> None:
     """Any number of `{a}` and then `{b}`: only at its end is it known which it was."""
-    network = Network(
-        Concat((Repeat(Call(0), 0, None), Call(1))), (Definition("{", parse(r"a\}")), Definition("{", parse(r"b\}")))
+    nested_grammar = NestedGrammar(
+        Concat((Repeat(Call(0), 0, None), Call(1))), (NestedRule("{", parse(r"a\}")), NestedRule("{", parse(r"b\}")))
     )
-    dfa = network_dfa(network, DEFAULT_LIMITS)
+    dfa = nested_grammar_dfa(nested_grammar, DEFAULT_LIMITS)
     accepted = [t for t in ("", "{a}", "{b}", "{a}{b}", "{a}{a}{b}", "{b}{b}") if dfa.accepts(t.encode())]
     assert accepted == ["{b}", "{a}{b}", "{a}{a}{b}"]
     assert dfa.need[dfa.start] == 1
 
 
 def test_what_no_depth_is_enough_for_is_refused() -> None:
-    """Which definition a bracket began is known at its end, where one more may have to follow: as deep as the one before."""
+    """Which rule a bracket began is known at its end, where one more may have to follow: as deep as the one before."""
     twice = Concat((Alternate((Call(0), Concat((Call(1), Call(1))))), text("}")))
-    network = Network(Call(1), (Definition("{", text("a}")), Definition("{", twice)))
+    nested_grammar = NestedGrammar(Call(1), (NestedRule("{", text("a}")), NestedRule("{", twice)))
     with pytest.raises(ConfigurationError, match="no depth is enough"):
-        network_dfa(network, DEFAULT_LIMITS)
+        nested_grammar_dfa(nested_grammar, DEFAULT_LIMITS)
 
 
 def test_an_end_that_no_text_leads_to_does_not_count() -> None:
-    """The second definition calls itself without end, so nothing after it can be refused."""
+    """The second rule calls itself without end, so nothing after it can be refused."""
     endless = Concat((Repeat(Call(0), 0, None), Concat((Call(0), Call(1))), text("}")))
-    network = Network(Repeat(Call(1), 0, None), (Definition("{", text("a}")), Definition("{", endless)))
-    dfa = network_dfa(network, DEFAULT_LIMITS)
+    nested_grammar = NestedGrammar(Repeat(Call(1), 0, None), (NestedRule("{", text("a}")), NestedRule("{", endless)))
+    dfa = nested_grammar_dfa(nested_grammar, DEFAULT_LIMITS)
     assert dfa.accepts(b"")
     assert not dfa.calls
 
 
 def test_a_bracket_with_two_meanings_is_refused() -> None:
-    network = Network(Alternate((Call(0), parse(r"\[x"))), (Definition("[", text("]")),))
+    nested_grammar = NestedGrammar(Alternate((Call(0), parse(r"\[x"))), (NestedRule("[", text("]")),))
     with pytest.raises(ConfigurationError, match="nothing else"):
-        network_dfa(network, DEFAULT_LIMITS)
+        nested_grammar_dfa(nested_grammar, DEFAULT_LIMITS)
 
 
-def test_a_definition_that_continues_after_its_end_is_refused() -> None:
-    network = Network(Call(0), (Definition("[", parse("a*")),))
+def test_a_rule_that_continues_after_its_end_is_refused() -> None:
+    nested_grammar = NestedGrammar(Call(0), (NestedRule("[", parse("a*")),))
     with pytest.raises(ConfigurationError, match="closing bracket"):
-        network_dfa(network, DEFAULT_LIMITS)
+        nested_grammar_dfa(nested_grammar, DEFAULT_LIMITS)
 
 
-def _by_number(count: int, body: Callable[[int, Node], Node]) -> Network:
-    """Return the network of `[0]a`, `[1]b` and so on: what may follow depends on how the call ends."""
+def _by_number(count: int, body: Callable[[int, Node], Node]) -> NestedGrammar:
+    """Return the nested grammar of `[0]a`, `[1]b` and so on: what may follow depends on how the call ends."""
     options = Alternate(tuple(Concat((Call(i), text(chr(ord("a") + i)))) for i in range(count)))
-    return Network(options, tuple(Definition("[", body(i, options)) for i in range(count)))
+    return NestedGrammar(options, tuple(NestedRule("[", body(i, options)) for i in range(count)))
 
 
 def test_a_bracket_may_have_many_meanings() -> None:
-    dfa = network_dfa(_by_number(20, lambda i, _: text(f"{i}]")), DEFAULT_LIMITS, many_ways=True)
+    dfa = nested_grammar_dfa(_by_number(20, lambda i, _: text(f"{i}]")), DEFAULT_LIMITS, many_ways=True)
     for i in range(20):
         for j in range(20):
             assert dfa.accepts(f"[{i}]{chr(ord('a') + j)}".encode()) == (i == j)
@@ -157,16 +157,16 @@ def test_too_many_meanings_of_a_bracket_that_recurs_are_refused() -> None:
     def body(i: int, options: Node) -> Node:
         return Concat((Repeat(options, 0, None), text(f"{i}]")))
 
-    dfa = network_dfa(_by_number(4, body), DEFAULT_LIMITS)
+    dfa = nested_grammar_dfa(_by_number(4, body), DEFAULT_LIMITS)
     assert dfa.accepts(b"[[2]c[[0]a1]b3]d")
     assert not dfa.accepts(b"[[2]c[[0]a1]a3]d")
     with pytest.raises(PatternTooLarge, match="5 different ways"):
-        network_dfa(_by_number(5, body), DEFAULT_LIMITS, many_ways=True)
+        nested_grammar_dfa(_by_number(5, body), DEFAULT_LIMITS, many_ways=True)
 
 
 def test_limits_hold_for_all_parts_together() -> None:
-    network = Network(
-        Call(0), (Definition("[", sequence(listed(Call(1)), text("]"))), Definition("{", parse("[a-z]{50}}")))
+    nested_grammar = NestedGrammar(
+        Call(0), (NestedRule("[", sequence(listed(Call(1)), text("]"))), NestedRule("{", parse("[a-z]{50}}")))
     )
     with pytest.raises(PatternTooLarge, match="more than 40 states"):
-        network_dfa(network, lk.Limits(states=40))
+        nested_grammar_dfa(nested_grammar, lk.Limits(states=40))

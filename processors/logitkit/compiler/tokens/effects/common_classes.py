@@ -14,21 +14,21 @@ from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
-__all__ = ["Side", "joint_classes", "listed"]
+__all__ = ["Side", "common_classes", "listed"]
 
 
-def joint_classes(a: TokenAutomaton, b: TokenAutomaton) -> tuple[Ints, Side, Side]:
-    """Return [V] the joint class of each token, and both automata by joint classes."""
+def common_classes(a: TokenAutomaton, b: TokenAutomaton) -> tuple[Ints, Side, Side]:
+    """Return [V] the common class of each token, and both automata by common classes."""
     both, class_of = np.unique(a.class_of.astype(np.int64) * b.classes + b.class_of, return_inverse=True)
     return class_of.ravel(), Side(a, both // b.classes), Side(b, both % b.classes)
 
 
 class Side:
-    """One automaton, by joint classes.
+    """One automaton, by common classes.
 
     Args:
         automaton: The automaton.
-        own: [J] its own class of each joint one.
+        own: [J] its own class of each common one.
     """
 
     def __init__(self, automaton: TokenAutomaton, own: NDArray[np.int64]) -> None:
@@ -52,11 +52,11 @@ class Side:
         target = automaton.row_target[place]
         rows[owner, automaton.row_class[place]] = np.where(target == STAY, which[owner], target)
         rows[which < FIRST_STATE] = DEAD
-        joint: NDArray[np.int32] = rows[:, self.own][row_of.ravel()]
-        return joint
+        common: NDArray[np.int32] = rows[:, self.own][row_of.ravel()]
+        return common
 
     def listed(self, states: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return where some states differ from what they fall back to: the index of the state, a joint class, and its target."""
+        """Return where some states differ from what they fall back to: the index of the state, a common class, and its target."""
         automaton = self.automaton
         place, owner = expand(
             automaton.row_start[states], automaton.row_start[states + 1] - automaton.row_start[states]
@@ -75,7 +75,7 @@ class Side:
         return owner[of_entry], order[members], target[of_entry]
 
     def targets(self, states: Ints, symbols: Ints) -> NDArray[np.int64]:
-        """Return the target of each state under the joint class beside it."""
+        """Return the target of each state under the common class beside it."""
         return self._targets(states, self.own[symbols])
 
     def _targets(self, states: Ints, own: Ints) -> NDArray[np.int64]:
@@ -99,7 +99,7 @@ class Side:
 
     @cached_property
     def _by_own(self) -> tuple[Ints, Ints]:
-        """All joint classes by their own ones, and where each one's begin."""
+        """All common classes by their own ones, and where each one's begin."""
         order = np.argsort(self.own, kind="stable")
         return order, starts(np.bincount(self.own, minlength=self.automaton.classes))
 

@@ -1,4 +1,4 @@
-"""Networks, a matcher that reads them as they stand, and a constraint by one."""
+"""Nested grammars, a matcher that reads them as they stand, and a constraint by one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ from functools import cache
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from logitkit.compiler import Definition, NestedDfa, Network, TokenAutomaton, network_dfa, pushdown_automaton
-from logitkit.compiler.networks.network import TextLeaf
+from logitkit.compiler import (
+    NestedDfa,
+    NestedGrammar,
+    NestedRule,
+    TokenAutomaton,
+    nested_grammar_dfa,
+    pushdown_automaton,
+)
+from logitkit.compiler.nested_grammars.nested_grammar import TextLeaf
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import Alternate, Call, Characters, CharSet, Concat, Empty, Node, Repeat, parse
 from logitkit.runtime import Constraint, shared_by
@@ -22,16 +29,16 @@ NEVER = 10**9
 
 @dataclass(frozen=True)
 class Nested(Constraint):
-    """The texts of a network."""
+    """The texts of a nested grammar."""
 
-    network: Network
+    nested_grammar: NestedGrammar
     vocabulary: Vocabulary
     max_depth: int = 32
     closing: bool | int = False
     automaton: TokenAutomaton = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        key = (Nested, self.network, self.max_depth, bool(self.closing))
+        key = (Nested, self.nested_grammar, self.max_depth, bool(self.closing))
         object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
 
     @property
@@ -39,7 +46,7 @@ class Nested(Constraint):
         return True
 
     def nested_dfa(self) -> NestedDfa:
-        return network_dfa(self.network, DEFAULT_LIMITS)
+        return nested_grammar_dfa(self.nested_grammar, DEFAULT_LIMITS)
 
     def _compile(self) -> TokenAutomaton:
         return pushdown_automaton(
@@ -72,17 +79,17 @@ NUMBER = parse(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 VALUE = Alternate((STRING, NUMBER, text("true"), text("false"), text("null"), Call(0), Call(1)))
 
 # Any JSON value, without whitespace.
-JSON = Network(
+JSON = NestedGrammar(
     VALUE,
     (
-        Definition("{", sequence(listed(sequence(STRING, text(":"), VALUE)), text("}"))),
-        Definition("[", sequence(listed(VALUE), text("]"))),
+        NestedRule("{", sequence(listed(sequence(STRING, text(":"), VALUE)), text("}"))),
+        NestedRule("[", sequence(listed(VALUE), text("]"))),
     ),
 )
 
 
-def matches(network: Network, whole: str, max_depth: int = NEVER) -> bool:
-    """Whether a text is one of a network, found by trying all ways."""
+def matches(nested_grammar: NestedGrammar, whole: str, max_depth: int = NEVER) -> bool:
+    """Whether a text is one of a nested grammar, found by trying all ways."""
 
     @cache
     def ends(node: Node, begin: int, depth: int) -> frozenset[int]:
@@ -111,8 +118,8 @@ def matches(network: Network, whole: str, max_depth: int = NEVER) -> bool:
                     at = frozenset(e for b in at for e in ends(inner, b, depth))
                     count += 1
                 return frozenset(found_ends)
-            case Call(definition):
-                called = network.definitions[definition]
+            case Call(rule):
+                called = nested_grammar.rules[rule]
                 assert not isinstance(called, TextLeaf)
                 if depth == max_depth or not whole.startswith(called.opening, begin):
                     return frozenset()
@@ -120,12 +127,12 @@ def matches(network: Network, whole: str, max_depth: int = NEVER) -> bool:
             case _:
                 raise AssertionError(node)
 
-    return len(whole) in ends(network.main, 0, 0)
+    return len(whole) in ends(nested_grammar.main, 0, 0)
 
 
 @st.composite
-def networks(draw: st.DrawFn) -> Network:
-    """Small networks over the letters a and b, with several definitions for a bracket."""
+def nested_grammars(draw: st.DrawFn) -> NestedGrammar:
+    """Small nested grammars over the letters a and b, with several rules for a bracket."""
     count = draw(st.integers(1, 3))
     # Calls followed by something, so that it matters which call it was.
     marked = [sequence(Call(i), text(letter)) for i in range(count) for letter in "ab"]
@@ -137,22 +144,22 @@ def networks(draw: st.DrawFn) -> Network:
 
     trees = st.recursive(leaves, larger, max_leaves=6)
     openings = draw(st.sampled_from(["{" * count, "{[{"[:count]]))
-    definitions = tuple(
-        Definition(opening, sequence(draw(trees), text(CLOSING[opening])))  # type: ignore[arg-type]
+    rules = tuple(
+        NestedRule(opening, sequence(draw(trees), text(CLOSING[opening])))  # type: ignore[arg-type]
         for opening in openings
     )
-    assume(with_text([definition.body for definition in definitions]) == {*range(count)})
-    return Network(draw(trees), definitions)
+    assume(with_text([rule.body for rule in rules]) == {*range(count)})
+    return NestedGrammar(draw(trees), rules)
 
 
 def with_text(bodies: list[Node]) -> set[int]:
-    """Return which bodies of definitions that call each other have a text: those of a network all do."""
+    """Return which bodies of rules that call each other have a text: those of a nested grammar all do."""
     found: set[int] = set()
 
     def ends(node: Node) -> bool:
         match node:
-            case Call(definition):
-                return definition in found
+            case Call(rule):
+                return rule in found
             case Concat(parts):
                 return all(map(ends, parts))
             case Alternate(options):
@@ -165,8 +172,8 @@ def with_text(bodies: list[Node]) -> set[int]:
     return found
 
 
-def sample(network: Network, rng: random.Random, budget: int = 40) -> str:
-    """Return some text of a network, or the beginning of one; short where the budget allows it."""
+def sample(nested_grammar: NestedGrammar, rng: random.Random, budget: int = 40) -> str:
+    """Return some text of a nested grammar, or the beginning of one; short where the budget allows it."""
     left = [budget]
 
     def say(node: Node) -> str:
@@ -185,14 +192,14 @@ def sample(network: Network, rng: random.Random, budget: int = 40) -> str:
             case Repeat(inner, minimum, maximum):
                 most = minimum + 2 if maximum is None else min(maximum, minimum + 2)
                 return "".join(say(inner) for _ in range(rng.randint(minimum, most if left[0] > 0 else minimum)))
-            case Call(definition):
-                called = network.definitions[definition]
+            case Call(rule):
+                called = nested_grammar.rules[rule]
                 assert not isinstance(called, TextLeaf)
                 return called.opening + say(called.body)
             case _:
                 return ""
 
-    return say(network.main)
+    return say(nested_grammar.main)
 
 
 def mutated(whole: str, rng: random.Random, letters: str) -> str:

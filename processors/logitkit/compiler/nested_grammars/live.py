@@ -42,7 +42,7 @@ def live(dfa: NestedDfa) -> NestedDfa:
     if (lives & (need == NEVER)).any():
         raise BracketsOverlap(
             "the text after a nested value must nest deeper than that value, so no depth is enough; change how one of the "
-            "definitions that begin with this bracket ends"
+            "rules that begin with this bracket ends"
         )
     kept = np.flatnonzero(need < NEVER)
     if need[dfa.start] == NEVER:

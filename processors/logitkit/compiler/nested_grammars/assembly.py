@@ -1,7 +1,7 @@
-"""All parts of a network as one automaton over bytes.
+"""All parts of a grammar as one automaton over bytes.
 
 The automaton of `{"a": <string>, "b": <string>}` has the states of the object, then two copies of the leaf for strings, of
-which one leads on to the comma and the other to the brace. Definitions that brackets call are not copied: a bracket pushes a
+which one leads on to the comma and the other to the brace. Rules that brackets call are not copied: a bracket pushes a
 frame, which says what comes after it, and the end of the call pops that. A leaf whose copies would be large is called in the same
 way, if that is wanted.
 """
@@ -17,10 +17,10 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.literal_overrides import OVERLAPPING_BRACKET, BracketsOverlap, CallsOverlap, CountsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
-from logitkit.compiler.networks.leaf_copies import LeafCopies, Quote, add_rows
-from logitkit.compiler.networks.words import Words
+from logitkit.compiler.nested_grammars.leaf_copies import LeafCopies, Quote, add_rows
+from logitkit.compiler.nested_grammars.words import Words
 
-__all__ = ["Joint"]
+__all__ = ["Assembly"]
 
 Ints = NDArray[np.int64]
 
@@ -34,7 +34,7 @@ class _Opened(NamedTuple):
     behind: tuple[tuple[int, int], ...]
 
 
-class Joint(LeafCopies):
+class Assembly(LeafCopies):
     """The states of all parts, one part after another; copies of leaves after them, and then the states beside these."""
 
     def dfa(self) -> NestedDfa:
@@ -76,7 +76,7 @@ class Joint(LeafCopies):
             raise BracketsOverlap(OVERLAPPING_BRACKET)
         leaving = [*(call.state for call in (*opened, *opened_blocks)), *(quote.state for quote in quoted)]
         if step[end_at >= 0].any() or (end_at[leaving] >= 0).any():
-            raise BracketsOverlap("a definition must end with its closing bracket, after which nothing of it goes on")
+            raise BracketsOverlap("a rule must end with its closing bracket, after which nothing of it goes on")
         self._add_words(step)
         copies = self.add_copies(step, self.entered(quoted, step))
         frames = len(self.frames)
@@ -96,11 +96,11 @@ class Joint(LeafCopies):
         # A block in which the array ends is the end of the block that called it.
         at_once = behind_of[end_at[behind_of] >= 0].tolist()
         returns = {state: int(end_at[state]) for state in sorted({*at_once})}
-        letters = {token: np.zeros(states, np.int64) for token in self.network.letters}
+        letters = {token: np.zeros(states, np.int64) for token in self.grammar.letters}
         for called, first in zip(self.bodies if letters else (), self.first, strict=False):
             for state, targets in enumerate(self.parts[called].letters):
                 for letter, target in targets.items():
-                    letters[self.network.letters[letter]][first + state] = first + target
+                    letters[self.grammar.letters[letter]][first + state] = first + target
         # The leaves that are called come after all bodies.
         entry = np.append(self.first[:-1], np.zeros(len(self.leaves), np.int64))
         entry[[len(self.bodies) + leaf for leaf in self.called]] = copies.first[[*self.called.values()]]
@@ -116,7 +116,7 @@ class Joint(LeafCopies):
             np.zeros(states, np.int64),
             letters=letters,
             # Strings that are written in place are followed better with all tokens at once.
-            copies=copies if self.leaves or self.network.words or self.blocks else None,
+            copies=copies if self.leaves or self.grammar.words or self.blocks else None,
             returns=returns,
             open_blocks=self._open_blocks() if self.blocks else 0,
             blocks=blocks,
@@ -135,7 +135,7 @@ class Joint(LeafCopies):
 
     def _add_words(self, step: NDArray[np.int32]) -> None:
         """Put the states inside of words after all states, in place."""
-        words = Words(self.network.words, len(step), self.limits)
+        words = Words(self.grammar.words, len(step), self.limits)
         for called, first in zip(self.bodies, self.first, strict=False):
             for state, targets in enumerate(self.parts[called].words):
                 if targets:

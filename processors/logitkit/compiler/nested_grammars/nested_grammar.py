@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 from logitkit.compiler.bytes.leaf import Leaf
-from logitkit.compiler.networks.renumbered import renumbered
+from logitkit.compiler.nested_grammars.renumbered import renumbered
 from logitkit.patterns.syntax import Node
 
-__all__ = ["Definition", "Network", "PlacedDefinition", "Strings", "TextLeaf"]
+__all__ = ["NestedGrammar", "NestedRule", "RenumberedRule", "Strings", "TextLeaf"]
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class NestedRule:
     """The texts `opening` + a text of `body`. There are some, or a bracket could be followed by what leads nowhere.
 
     Args:
-        opening: The bracket that a text of the definition begins with, and that begins nothing else where it is called; or the
+        opening: The bracket that a text of the rule begins with, and that begins nothing else where it is called; or the
             comma before a block of items.
         body: The rest, up to and with the closing bracket that belongs to it, or the comma after the block. No text of the
             body goes on after that.
-        known_as: A name that it has in all networks in which it stands, so that it is worked out once; None: it has none.
-        calls: The definitions that it calls, in an order that belongs to that name.
+        known_as: A name that it has in all grammars in which it stands, so that it is worked out once; None: it has none.
+        calls: The rules that it calls, in an order that belongs to that name.
         recurs: Whether it may be called inside of itself, as far as is known. If not, its calls do not count as nesting.
     """
 
@@ -35,23 +35,23 @@ class Definition:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The words that it reads, in an order that belongs to its name; they have the same numbers in all networks."""
+        """The words that it reads, in an order that belongs to its name; they have the same numbers in all grammars."""
         return ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class PlacedDefinition:
-    """A definition of one network that stands in a larger one, where what it calls and reads has other numbers.
+class RenumberedRule:
+    """A rule of one grammar that stands in a larger one, where what it calls and reads has other numbers.
 
     Args:
-        inner: The definition in its own network. Some text belongs to it.
-        known_as: Its name, as in `Definition`.
-        calls: The definitions that it calls, in an order that belongs to that name.
-        words: The number here of each word of its own network.
-        numbers: The number here of each definition of its own network.
+        inner: The rule in its own grammar. Some text belongs to it.
+        known_as: Its name, as in `NestedRule`.
+        calls: The rules that it calls, in an order that belongs to that name.
+        words: The number here of each word of its own grammar.
+        numbers: The number here of each rule of its own grammar.
     """
 
-    inner: Definition
+    inner: NestedRule
     known_as: Hashable
     calls: tuple[int, ...]
     words: tuple[int, ...]
@@ -107,7 +107,7 @@ class TextLeaf:
     """Texts that call nothing, as between two tags; their characters may be counted. Nothing else begins in their place.
 
     Args:
-        opening: A byte that comes before the texts, and belongs to the definition; neither a quote nor a bracket.
+        opening: A byte that comes before the texts, and belongs to the rule; neither a quote nor a bracket.
         leaf: The texts after it, up to a byte after which none of them goes on.
     """
 
@@ -116,12 +116,12 @@ class TextLeaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
-    """A main tree and the definitions that it and they call, by `Call(index)`: recursion is what a finite automaton lacks.
+class NestedGrammar:
+    """A main tree and the rules that it and they call, by `Call(index)`: recursion is what a finite automaton lacks.
 
     Args:
         main: The language of the whole text.
-        definitions: The definitions that are called, by index.
+        rules: The rules that are called, by index.
         words: Texts of which none begins another one. `Symbol.word(i)` stands for the whole of text `i`, so that long names are
             one step of what is worked out over characters.
         letters: The ids of special tokens. `Symbol.special_token(i)` stands for token `i` of them; only `main` has such ones. The
@@ -131,7 +131,7 @@ class Network:
     """
 
     main: Node
-    definitions: tuple[Definition | PlacedDefinition | Strings | TextLeaf, ...] = ()
+    rules: tuple[NestedRule | RenumberedRule | Strings | TextLeaf, ...] = ()
     words: tuple[bytes, ...] = ()
     letters: tuple[int, ...] = ()
     token_limits: tuple[tuple[int, int, int], ...] = ()

@@ -17,34 +17,34 @@ from logitkit.runtime.slot_generation import SlotGeneration
 
 def test_targets() -> None:
     targets = Targets(120, 20)
-    assert (targets.frame(3), targets.outcome(0), targets.outcome(5)) == (103, 120, 125)
-    assert not targets.is_outcome(7)
-    assert not targets.is_outcome(119)
-    assert targets.is_outcome(120)
-    assert targets.outcome_number(125) == 5
+    assert (targets.frame(3), targets.action(0), targets.action(5)) == (103, 120, 125)
+    assert not targets.is_action(7)
+    assert not targets.is_action(119)
+    assert targets.is_action(120)
+    assert targets.action_number(125) == 5
     assert targets.frame_number(103) == 3
     assert targets.first_frame == 100
 
 
-def test_counted_moves_are_not_outcomes_of_tables() -> None:
+def test_counted_moves_are_not_actions_of_tables() -> None:
     targets = Targets(120)
     moves = targets.counted_move(np.arange(4))
     assert targets.is_counted_move(moves).all()
-    assert not targets.is_counted_move(targets.outcome(np.arange(1000))).any()
+    assert not targets.is_counted_move(targets.action(np.arange(1000))).any()
     assert targets.counted_move_number(moves).tolist() == [0, 1, 2, 3]
 
 
-def test_outcomes_without_numbers() -> None:
+def test_actions_without_numbers() -> None:
     found = [Targets.later(place) for place in range(5)]
     assert all(map(Targets.is_later, found))
-    assert not any(map(Targets.is_later, (DEAD, FINISHED, Targets(9).outcome(2))))
+    assert not any(map(Targets.is_later, (DEAD, FINISHED, Targets(9).action(2))))
     assert [*map(Targets.later_place, found)] == [0, 1, 2, 3, 4]
 
 
 def test_targets_of_a_registry_fit_into_its_tables() -> None:
-    found = REGISTRY_TARGETS.outcome(torch.tensor([0, 7, 2**30 - 1]))
-    assert REGISTRY_TARGETS.is_outcome(found).all()
-    assert REGISTRY_TARGETS.outcome_number(found.to(torch.int32)).tolist() == [0, 7, 2**30 - 1]
+    found = REGISTRY_TARGETS.action(torch.tensor([0, 7, 2**30 - 1]))
+    assert REGISTRY_TARGETS.is_action(found).all()
+    assert REGISTRY_TARGETS.action_number(found.to(torch.int32)).tolist() == [0, 7, 2**30 - 1]
 
 
 def test_states_with_counts() -> None:

@@ -47,7 +47,7 @@ Meaning = Any
 
 
 def meanings(automaton: TokenAutomaton) -> dict[int, tuple[tuple[int, Meaning], ...]]:
-    """Return what each living class does in each state, without regard to how outcomes and classes are numbered."""
+    """Return what each living class does in each state, without regard to how actions and classes are numbered."""
     nesting, first = automaton.nesting, automaton.first_frame
     rows: list[dict[int, int]] = []
     for state in range(automaton.states):

@@ -40,10 +40,10 @@ def behaviours(schema: Any) -> list[dict[int, Any]]:
     classes = classes_by_level(store, dfa.byte_class, MERGED.reversed_trie)
     known: dict[int, Any] = {}
 
-    def outcome(number: int) -> Any:
+    def action(number: int) -> Any:
         if number not in known:
-            state, pushed, rest, height, *_ = store.outcomes.outcome(number)
-            behind = tuple((frame, outcome(n)) for frame, n in store.outcomes.rests[rest].items())
+            state, pushed, rest, height, *_ = store.actions.action(number)
+            behind = tuple((frame, action(n)) for frame, n in store.actions.rests[rest].items())
             known[number] = state, pushed, behind, height
         return known[number]
 
@@ -52,7 +52,7 @@ def behaviours(schema: Any) -> list[dict[int, Any]]:
         own = slice(classes.behaviours.start[which], classes.behaviours.start[which + 1])
         source, target = classes.behaviours.source[own].tolist(), classes.behaviours.target[own].tolist()
         assert source == sorted(source)
-        found.append({state: outcome(number) for state, number in zip(source, target, strict=True)})
+        found.append({state: action(number) for state, number in zip(source, target, strict=True)})
     return found
 
 

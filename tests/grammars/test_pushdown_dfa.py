@@ -204,7 +204,7 @@ SPLIT: dict[str, tuple[tuple[Node, ...], list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", SPLIT)
-def test_hand_made_with_several_outcomes(name: str) -> None:
+def test_hand_made_with_several_actions(name: str) -> None:
     bodies, inside, outside = SPLIT[name]
     rules = Rules(bodies)
     dfa = pushdown_dfa(rules, LIMITS, splits=True)

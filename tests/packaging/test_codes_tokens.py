@@ -37,8 +37,8 @@ CODES = {
     ),
     "target": Code(
         "compiler/tokens/tables/targets.py",
-        r"\b(targets?|outcomes?|numbers?|legal)\b\S* (-|>=) \S*\bstates\b|\bstates \+ (closes|pushed|rests|which|outcomes?)\b|"
-        r"[-+] \S*first_outcome\b|(>=|-|\+) FIRST_OUTCOME\b|2 ?\*\* ?29|"
+        r"\b(targets?|actions?|numbers?|legal)\b\S* (-|>=) \S*\bstates\b|\bstates \+ (closes|pushed|rests|which|actions?)\b|"
+        r"[-+] \S*first_action\b|(>=|-|\+) FIRST_ACTION\b|2 ?\*\* ?29|"
         r"-1 - (does|place|i)\b",
         ("compiler/tokens", "runtime", "kernels"),
         # Those of leaves and markers are targets of other tables.

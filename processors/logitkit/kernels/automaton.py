@@ -12,7 +12,7 @@ from __future__ import annotations
 from logitkit.compiler.bytes import byte_dfa
 from logitkit.compiler.tokens.tables import place, token_table
 from logitkit.kernels import records
-from logitkit.kernels.codes import count_of, outcome_of, state_of, with_count
+from logitkit.kernels.codes import action_of, count_of, state_of, with_count
 from logitkit.kernels.language import constant, device_function, tl
 
 __all__ = ["advance", "is_current", "is_legal"]
@@ -24,7 +24,7 @@ PUSHED = constant(records.FIRST_PUSHED)
 SLOT, ROW = map(constant, (len(records.SLOT_FIELDS), len(records.ROW_FIELDS)))
 GENERATION, FIRST_ROW, CLASSES, MAX_DEPTH, FIRST_BLOCK = map(constant, range(len(records.SLOT_FIELDS)))
 START, END, FALLBACK, COST = map(constant, range(len(records.ROW_FIELDS)))
-AFTER, REST, HEIGHT, OUTCOME_COST, LOW, HIGH, KEPT, ADDED = map(constant, range(len(records.OUTCOME_FIELDS)))
+AFTER, REST, HEIGHT, ACTION_COST, LOW, HIGH, KEPT, ADDED = map(constant, range(len(records.ACTION_FIELDS)))
 
 
 @device_function
@@ -87,18 +87,18 @@ def looked_up(tables, defaults, row, symbol, BLOCK: tl.constexpr):
 
 
 @device_function
-def followed(tables, outcome_width, first, most, first_block, target, count, stack, below, BLOCK: tl.constexpr):
-    """Follow targets that are outcomes through the frames that they pop.
+def followed(tables, action_width, first, most, first_block, target, count, stack, below, BLOCK: tl.constexpr):
+    """Follow targets that are actions through the frames that they pop.
 
-    By hand: with the frames 40 and 41 on the stack, innermost last, the token `]],` leads to an outcome that pops a frame and has
-    the rest `],`. The row of frame 41 lists the class of that rest, with an outcome that pops again and has the rest `,`. The row
+    By hand: with the frames 40 and 41 on the stack, innermost last, the token `]],` leads to an action that pops a frame and has
+    the rest `],`. The row of frame 41 lists the class of that rest, with an action that pops again and has the rest `,`. The row
     of frame 40 lists this class with a state: the result, after two frames.
 
     A lane that does not pop in a round never pops again, so all lanes that pop in a round pop the same frame.
 
     Args:
         tables: The records of the registry.
-        outcome_width: The number of columns of an outcome.
+        action_width: The number of columns of an action.
         first: The first row of the slot.
         most: The most frames that a row may have, those of blocks not counted.
         first_block: The frame with which those of blocks begin.
@@ -109,20 +109,20 @@ def followed(tables, outcome_width, first, most, first_block, target, count, sta
         BLOCK: Whether the targets are a block.
 
     Returns:
-        The targets; pointers to the records of those that are outcomes; whether these push; how many frames were popped; the
+        The targets; pointers to the records of those that are actions; whether these push; how many frames were popped; the
         tokens needed after the frames that are left.
     """
     nests = ((stack > 0) & (stack < first_block)).to(tl.int32)
     depth = tl.sum((stack > 0).to(tl.int32), 0)
     popped, nested, below = target * 0, target * 0 + tl.sum(nests, 0), target * 0 + below
-    outside, which = outcome_of(target)
-    record = tables.outcomes + which * outcome_width
+    outside, which = action_of(target)
+    record = tables.actions + which * action_width
     miscounted = (count < tl.load(record + LOW)) | (count > tl.load(record + HIGH))
     target = tl.where(outside & miscounted, DEAD, target)
     again = depth > 0
     while again:
-        outside, which = outcome_of(target)
-        record = tables.outcomes + which * outcome_width
+        outside, which = action_of(target)
+        record = tables.actions + which * action_width
         rest = tl.load(record + REST)
         pops = outside & (rest > 0) & (nested + tl.load(record + HEIGHT) <= most)
         depth -= 1
@@ -135,21 +135,21 @@ def followed(tables, outcome_width, first, most, first_block, target, count, sta
         below -= tl.where(pops, tl.load(tables.rows + (first + frame) * ROW + COST), 0)
         nested -= tl.where(pops, tl.sum(tl.where(innermost, nests, 0), 0), 0)
         again = (depth > 0) & some(pops, BLOCK)
-    outside, which = outcome_of(target)
-    record = tables.outcomes + which * outcome_width
+    outside, which = action_of(target)
+    record = tables.actions + which * action_width
     pushes = outside & (tl.load(record + REST) == 0) & (nested + tl.load(record + HEIGHT) <= most)
     return target, record, pushes, popped, below
 
 
 @device_function
-def advance(tables, size, class_width, outcome_width, slot, state, stack, token, DEPTH: tl.constexpr):
+def advance(tables, size, class_width, action_width, slot, state, stack, token, DEPTH: tl.constexpr):
     """Return the state and the stack of a live row after a token.
 
     Args:
         tables: The records of the registry.
         size: The number of ids of the vocabulary.
         class_width: The number of columns of `tables.default`.
-        outcome_width: The number of columns of an outcome.
+        action_width: The number of columns of an action.
         slot: The slot of the automaton.
         state: int64, the state with its count.
         stack: [DEPTH] frames, if there is room for any.
@@ -167,22 +167,22 @@ def advance(tables, size, class_width, outcome_width, slot, state, stack, token,
     if DEPTH > 0:
         most, first_block = tl.load(record + MAX_DEPTH).to(tl.int32), tl.load(record + FIRST_BLOCK).to(tl.int32)
         count = count_of(state)
-        target, outcome, pushes, popped, _ = followed(
-            tables, outcome_width, first, most, first_block, target, count, stack, 0, False
+        target, action, pushes, popped, _ = followed(
+            tables, action_width, first, most, first_block, target, count, stack, 0, False
         )
-        counted = tl.load(outcome + KEPT) * tl.where(popped > 0, 0, count) + tl.load(outcome + ADDED)
-        reached = with_count(tl.load(outcome + AFTER), counted)
-        outside, _ = outcome_of(target)
+        counted = tl.load(action + KEPT) * tl.where(popped > 0, 0, count) + tl.load(action + ADDED)
+        reached = with_count(tl.load(action + AFTER), counted)
+        outside, _ = action_of(target)
         after = tl.where(outside, tl.where(pushes, reached, DEAD), target)
         depth, lane = tl.sum((stack > 0).to(tl.int32), 0) - popped, tl.arange(0, DEPTH)
-        pushing = pushes & (lane >= depth) & (lane < depth + outcome_width - PUSHED)
-        pushed = tl.load(outcome + PUSHED + lane - depth, mask=pushing, other=0)
+        pushing = pushes & (lane >= depth) & (lane < depth + action_width - PUSHED)
+        pushed = tl.load(action + PUSHED + lane - depth, mask=pushing, other=0)
         stack = tl.where(after == DEAD, 0, tl.where(lane < depth, stack, pushed))
     return after, stack
 
 
 @device_function
-def is_legal(tables, class_width, outcome_width, slot, state, stack, left, symbol, DEPTH: tl.constexpr):
+def is_legal(tables, class_width, action_width, slot, state, stack, left, symbol, DEPTH: tl.constexpr):
     """Return whether classes are legal in a live row, and fit into the tokens that it has left: [K].
 
     A class fits if fewer tokens are needed after it than are left. A row that has fewer left than it needs gets as many as it
@@ -191,7 +191,7 @@ def is_legal(tables, class_width, outcome_width, slot, state, stack, left, symbo
     Args:
         tables: The records of the registry.
         class_width: The number of columns of `tables.default`.
-        outcome_width: The number of columns of an outcome.
+        action_width: The number of columns of an action.
         slot: The slot of the automaton.
         state: int64, the state with its count.
         stack: [DEPTH] frames, if there is room for any.
@@ -211,13 +211,13 @@ def is_legal(tables, class_width, outcome_width, slot, state, stack, left, symbo
         below = tl.sum(tl.load(costs + stack * ROW, mask=stack > 0, other=0), 0)
         needed = below + tl.load(costs + at * ROW)
         limit = tl.where(left == NO_LIMIT, ILLEGAL, tl.minimum(tl.maximum(left, needed), ILLEGAL)).to(tl.int32) - 1
-        target, outcome, pushes, _, after = followed(
-            tables, outcome_width, first, most, first_block, target, count, stack, below, True
+        target, action, pushes, _, after = followed(
+            tables, action_width, first, most, first_block, target, count, stack, below, True
         )
-        outside, _ = outcome_of(target)
+        outside, _ = action_of(target)
         legal = tl.where(outside, pushes, target != DEAD)
         cost = tl.load(costs + tl.where(outside, 0, tl.maximum(target, 0)) * ROW) + tl.where(found, after, 0)
-        cost = tl.where(outside, tl.load(outcome + OUTCOME_COST) + after, cost)
+        cost = tl.where(outside, tl.load(action + ACTION_COST) + after, cost)
         # To end is always possible where it is legal.
         cost = tl.where(found & (target == FINISHED), -1, tl.where(target == STAY, needed, cost))
         legal = legal & (cost <= limit)

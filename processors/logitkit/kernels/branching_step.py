@@ -88,7 +88,7 @@ def entered(states, stacks, keys, state, stack, order, most):
 
 @kernel
 def branching_kernel(
-    tables, slot_count: tl.int32, size: tl.int32, class_width: tl.int32, outcome_width: tl.int32, ends: tl.int32,
+    tables, slot_count: tl.int32, size: tl.int32, class_width: tl.int32, action_width: tl.int32, ends: tl.int32,
     slots, generations, layers: tl.int32, states, stacks, count: tl.int32, depth: tl.int32, mosts, narroweds,
     tokens, steps: tl.int32, token_stride: tl.int64, step_stride: tl.int64, new_states, new_stacks, new_narrowed,
     logits, width: tl.int32, row_stride: tl.int64, column_stride: tl.int64, scratch,
@@ -118,7 +118,7 @@ def branching_kernel(
                     one, frames = taken_out(state, stack, rank == number)
                     one = tl.where(is_there, one, DEAD)
                     if (token != -1) & (one >= FIRST_STATE):
-                        one, frames = advance(tables, size, class_width, outcome_width, slot, one, frames, token, DEPTH)
+                        one, frames = advance(tables, size, class_width, action_width, slot, one, frames, token, DEPTH)
                     if one != DEAD:
                         after, stack_after, keys, left_out = entered(
                             after, stack_after, keys, one, frames, layer * count + number, most
@@ -149,7 +149,7 @@ def branching_kernel(
                             one, frames = taken_out(state, stack, rank == number)
                             if is_there & (one >= FIRST_STATE):
                                 found = found | is_legal(
-                                    tables, class_width, outcome_width, own, one, frames, NO_LIMIT, symbol, DEPTH
+                                    tables, class_width, action_width, own, one, frames, NO_LIMIT, symbol, DEPTH
                                 )
                     tl.store(legal + symbol, found.to(tl.int8))
                 # From here on, threads read what others have written.

@@ -11,10 +11,10 @@ from logitkit.compiler.tokens.tables import counted_state
 from logitkit.compiler.tokens.tables.targets import REGISTRY_TARGETS
 from logitkit.kernels.language import constant, device_function, tl
 
-__all__ = ["count_of", "forced", "is_inside", "outcome_of", "state_of", "with_count"]
+__all__ = ["action_of", "count_of", "forced", "is_inside", "state_of", "with_count"]
 
 STATE_BITS, COUNT_SHIFT = map(constant, (counted_state.STATE_BITS, counted_state.COUNT_SHIFT))
-FIRST_OUTCOME = constant(REGISTRY_TARGETS.states)
+FIRST_ACTION = constant(REGISTRY_TARGETS.states)
 FIRST_STATE = constant(byte_dfa.FIRST_STATE)
 
 
@@ -37,10 +37,10 @@ def with_count(state, count):
 
 
 @device_function
-def outcome_of(target):
-    """Return whether targets are outcomes, and the numbers of these; 0 for states."""
-    outside = target >= FIRST_OUTCOME
-    return outside, tl.where(outside, target - FIRST_OUTCOME, 0)
+def action_of(target):
+    """Return whether targets are actions, and the numbers of these; 0 for states."""
+    outside = target >= FIRST_ACTION
+    return outside, tl.where(outside, target - FIRST_ACTION, 0)
 
 
 @device_function

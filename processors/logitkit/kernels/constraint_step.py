@@ -28,7 +28,7 @@ __all__ = ["constraint_step", "depth_room"]
 
 @kernel
 def constraint_kernel(
-    tables, slot_count: tl.int32, size: tl.int32, class_width: tl.int32, outcome_width: tl.int32, ends: tl.int32,
+    tables, slot_count: tl.int32, size: tl.int32, class_width: tl.int32, action_width: tl.int32, ends: tl.int32,
     slots, generations, states, stacks, lefts, depth: tl.int32,
     tokens, steps: tl.int32, token_stride: tl.int64, step_stride: tl.int64, new_states, new_stacks, new_lefts,
     logits, width: tl.int32, row_stride: tl.int64, column_stride: tl.int64, scratch,
@@ -51,7 +51,7 @@ def constraint_kernel(
         for i in range(steps):
             token = tl.load(tokens + row * token_stride + i * step_stride)
             if (token != -1) & (state >= FIRST_STATE):
-                state, stack = advance(tables, size, class_width, outcome_width, slot, state, stack, token, DEPTH)
+                state, stack = advance(tables, size, class_width, action_width, slot, state, stack, token, DEPTH)
                 left = tl.where(left > 0, left - 1, left)
         if part == 0:
             tl.store(new_states + row, state)
@@ -61,7 +61,7 @@ def constraint_kernel(
     if logits is not None:
         if slot != 0:  # which allows everything
             mask_state(
-                tables, size, class_width, outcome_width, ends, slot, state, stack, left, logits + row * row_stride, width,
+                tables, size, class_width, action_width, ends, slot, state, stack, left, logits + row * row_stride, width,
                 column_stride, scratch, row, part, parts, DEPTH, CONTIGUOUS, LANES, STRIP, STRIPS,
             )  # fmt: skip
 

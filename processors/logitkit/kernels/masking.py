@@ -156,7 +156,7 @@ def legal_bytes(scratch, row, part, parts, class_width):
 
 @device_function
 def mask_state(
-    tables, size, class_width, outcome_width, ends, slot, state, stack, left, logits, width, column_stride, scratch, row,
+    tables, size, class_width, action_width, ends, slot, state, stack, left, logits, width, column_stride, scratch, row,
     part, parts,
     DEPTH: tl.constexpr, CONTIGUOUS: tl.constexpr, LANES: tl.constexpr, STRIP: tl.constexpr, STRIPS: tl.constexpr,
 ):  # fmt: skip
@@ -174,7 +174,7 @@ def mask_state(
         for begin in range(0, classes, LANES):
             # Past the end, threads repeat the last class.
             symbol = tl.minimum(begin + tl.arange(0, LANES), classes - 1)
-            found = is_legal(tables, class_width, outcome_width, slot, state, stack, left, symbol, DEPTH)
+            found = is_legal(tables, class_width, action_width, slot, state, stack, left, symbol, DEPTH)
             tl.store(legal + symbol, found.to(tl.int8))
         # From here on, threads read what others have written.
         tl.debug_barrier()

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from torch import Tensor
 
 __all__ = [
+    "ACTION_FIELDS",
     "FIRST_PUSHED",
-    "OUTCOME_FIELDS",
     "PAIR_FIELDS",
     "ROW_FIELDS",
     "SLOT_FIELDS",
@@ -20,14 +20,14 @@ __all__ = [
 SLOT_FIELDS = ("generation", "first_row", "classes", "max_depth", "first_block")
 ROW_FIELDS = ("start", "end", "fallback", "cost")
 PAIR_FIELDS = ("class", "target")
-OUTCOME_FIELDS = ("state", "rest", "height", "cost", "low", "high", "kept", "added")
+ACTION_FIELDS = ("state", "rest", "height", "cost", "low", "high", "kept", "added")
 
-# In a record of an outcome, the frames that it pushes follow these.
-FIRST_PUSHED = len(OUTCOME_FIELDS)
+# In a record of an action, the frames that it pushes follow these.
+FIRST_PUSHED = len(ACTION_FIELDS)
 
 
 class Records(NamedTuple):
-    """The tables of all slots of a registry, on one device. Row numbers and numbers of outcomes are those of the registry.
+    """The tables of all slots of a registry, on one device. Row numbers and numbers of actions are those of the registry.
 
     By hand: a token of class 7, in state 3 of the automaton in slot 2. The record of the slot says that its rows begin at 500. So
     the row is 503, and its record says that it has the pairs from 9000 to 9004. They are sorted by class. The one of class 7 has
@@ -42,8 +42,8 @@ class Records(NamedTuple):
         default: [N, C] int32, the target of each class where no row lists one: a state, `DEAD`, or `STAY`.
         rows: [R, 4] int32, a row for each state. `start`, `end`: its pairs. `fallback`: the row that counts for classes that
             this one does not list; a row that falls back to nothing names itself. `cost`: tokens needed to finish from there.
-        pairs: [P, 2] int32. `class`: ascending in each row. `target`: a state or an outcome (`REGISTRY_TARGETS`).
-        outcomes: [O, 8 + F] int32. `state`: where it leads. `rest`: the class of the rest of the token, after a frame is popped;
+        pairs: [P, 2] int32. `class`: ascending in each row. `target`: a state or an action (`REGISTRY_TARGETS`).
+        actions: [O, 8 + F] int32. `state`: where it leads. `rest`: the class of the rest of the token, after a frame is popped;
             0 if none is. `height`: the free frames that it needs. `cost`: tokens needed to finish after it. `low`, `high`: the
             counts with which it is legal. `kept`, `added`: the count afterwards is kept * count + added. Then the frames that it
             pushes, and zeros.
@@ -55,7 +55,7 @@ class Records(NamedTuple):
     default: Tensor
     rows: Tensor
     pairs: Tensor
-    outcomes: Tensor
+    actions: Tensor
     ends: Tensor
 
 
@@ -66,7 +66,7 @@ class KernelTables(NamedTuple):
         records: The tables.
         addresses: Where they are.
         sizes: N, V, C, 8 + F and E.
-        fit: Whether 32 bits count all numbers in `rows`, `pairs` and `outcomes`, as kernels do. Larger tables take 8 GiB.
+        fit: Whether 32 bits count all numbers in `rows`, `pairs` and `actions`, as kernels do. Larger tables take 8 GiB.
     """
 
     records: Records
@@ -78,8 +78,8 @@ class KernelTables(NamedTuple):
     def of(cls, tables: Records) -> KernelTables:
         """Return the tables with their addresses, which stay the same, and their sizes."""
         slots, ids = tables.class_of.shape
-        sizes = slots, ids, tables.default.shape[1], tables.outcomes.shape[1], tables.ends.shape[0]
-        fit = all(table.numel() < 2**31 for table in (tables.rows, tables.pairs, tables.outcomes))
+        sizes = slots, ids, tables.default.shape[1], tables.actions.shape[1], tables.ends.shape[0]
+        fit = all(table.numel() < 2**31 for table in (tables.rows, tables.pairs, tables.actions))
         return cls(tables, tuple([table.data_ptr() for table in tables]), sizes, fit)
 
     @property

@@ -23,7 +23,7 @@ __all__ = ["stop_step"]
 
 @kernel
 def stop_kernel(
-    tables, slot_count: tl.int32, size: tl.int32, class_width: tl.int32, outcome_width: tl.int32, ends: tl.int32,
+    tables, slot_count: tl.int32, size: tl.int32, class_width: tl.int32, action_width: tl.int32, ends: tl.int32,
     slots, generations, states, befores, completing, counts, texts, lengths, ids: tl.int32,
     tokens, steps: tl.int32, token_stride: tl.int64, step_stride: tl.int64, prompt: tl.int32, made,
     logits, width: tl.int32, row_stride: tl.int64, column_stride: tl.int64, scratch,
@@ -46,7 +46,7 @@ def stop_kernel(
             live = (slot != 0) & (state >= FIRST_STATE)
             after = tl.where(current, state, DEAD)
             if known & (after >= FIRST_STATE):
-                after, _ = advance(tables, size, class_width, outcome_width, slot, after, 0, token, 0)
+                after, _ = advance(tables, size, class_width, action_width, slot, after, 0, token, 0)
             fires = live & known & (after == DEAD)
             before, complete = tl.where(fires, state, before), tl.where(fires, token, complete)
             goes_on = live & (token >= 0) & (fires == 0)

@@ -24,7 +24,7 @@ __all__ = ["thinking_step"]
 
 @kernel
 def thinking_kernel(
-    tables, slot_count: tl.int32, size: tl.int32, class_width: tl.int32, outcome_width: tl.int32, ends: tl.int32,
+    tables, slot_count: tl.int32, size: tl.int32, class_width: tl.int32, action_width: tl.int32, ends: tl.int32,
     slots, generations, states, spents, budgets, insides, ids: tl.int32,
     tokens, steps: tl.int32, token_stride: tl.int64, step_stride: tl.int64, prompt: tl.int32, made,
     logits, width: tl.int32, row_stride: tl.int64, column_stride: tl.int64, scratch,
@@ -45,7 +45,7 @@ def thinking_kernel(
             known = (token >= 0) & (token < ids)
             after = tl.where(current, state, DEAD)
             if known & (after >= FIRST_STATE):
-                after, _ = advance(tables, size, class_width, outcome_width, slot, after, 0, token, 0)
+                after, _ = advance(tables, size, class_width, action_width, slot, after, 0, token, 0)
             if prompt:  # in which EOS ends nothing
                 after = tl.where((after == FINISHED) & (state >= FIRST_STATE), state, after)
             goes_on = (slot != 0) & is_inside(after, inside)
@@ -63,7 +63,7 @@ def thinking_kernel(
         now = tl.where(current, tl.where(is_forced, forced(state, inside), state), DEAD)
         if (slot != 0) & (is_forced | (now < FIRST_STATE)):
             mask_state(
-                tables, size, class_width, outcome_width, ends, slot, now, 0, 0, logits + row * row_stride, width, column_stride,
+                tables, size, class_width, action_width, ends, slot, now, 0, 0, logits + row * row_stride, width, column_stride,
                 scratch, row, part, parts, 0, CONTIGUOUS, LANES, STRIP, STRIPS,
             )  # fmt: skip
 

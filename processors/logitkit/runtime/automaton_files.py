@@ -20,16 +20,16 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from logitkit.compiler.tokens.records.repetition import RepeatedAutomaton, Repetition
-from logitkit.compiler.tokens.tables.nesting import Nesting
+from logitkit.compiler.tokens.tables.stack_actions import StackActions
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import Limits
 
 __all__ = ["AutomatonFiles"]
 
-KINDS = {kind.__name__: kind for kind in (TokenAutomaton, Nesting, Repetition)}
+KINDS = {kind.__name__: kind for kind in (TokenAutomaton, StackActions, Repetition)}
 
 # Another number for each change of the format, so that no file of another version is found.
-FORMAT = 5
+FORMAT = 6
 
 # Bytes at the beginning of a file: the SHA-256 of all others.
 CHECKSUM = 32

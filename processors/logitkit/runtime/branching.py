@@ -1,7 +1,7 @@
 """Rows that may be in several places of an automaton at once: advance and mask, on the host and with tensors only.
 
-A language that is not deterministic has an automaton with layers: each has one of the outcomes of every state and token. A token
-takes every configuration of a row through every layer. Each legal outcome is a configuration afterwards; equal ones are merged.
+A language that is not deterministic has an automaton with layers: each has one of the actions of every state and token. A token
+takes every configuration of a row through every layer. Each legal action is a configuration afterwards; equal ones are merged.
 A row keeps a limited number of them, those with the fewest open frames first; if one is dropped for that, the row is
 *narrowed*: it may refuse some texts of the language, but it never allows others, and is never stuck, because each configuration
 can be completed.

@@ -18,8 +18,8 @@ from logitkit.compiler.tokens.tables.targets import REGISTRY_TARGETS
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.kernels.records import (
+    ACTION_FIELDS,
     FIRST_PUSHED,
-    OUTCOME_FIELDS,
     PAIR_FIELDS,
     ROW_FIELDS,
     SLOT_FIELDS,
@@ -35,7 +35,7 @@ from logitkit.runtime.stack_tables import StackTables
 __all__ = ["RegistryLayout"]
 
 # In place of the first frame of a block, if there is none: more than any frame.
-NO_BLOCK = REGISTRY_TARGETS.outcome(0)
+NO_BLOCK = REGISTRY_TARGETS.action(0)
 
 # The types of classes of tokens, from narrow to wide.
 WIDTHS = (torch.uint8, torch.int16, torch.int32)
@@ -64,8 +64,8 @@ class RegistryLayout:
         if ends is None:
             ends = (present[0].eos_ids, present[0].pad_id) if present else ((), None)
         self._allocate(present, room(len(automata)), *ends)
-        # Outcome 0 is a placeholder, read by rows without one.
-        self._rows, self._places, self._outcomes = NEUTRAL_ROWS, 0, 1
+        # Action 0 is a placeholder, read by rows without one.
+        self._rows, self._places, self._actions = NEUTRAL_ROWS, 0, 1
         for slot, automaton in enumerate(automata):
             if automaton is not None:
                 self._write(slot, automaton, generations[slot])
@@ -100,16 +100,16 @@ class RegistryLayout:
             rows=self._full((room(NEUTRAL_ROWS + sum(a.states for a in present)), len(ROW_FIELDS)), 0, torch.int32),
             # One entry after the last row, so that an empty row has something to read.
             pairs=self._full((room(sum(len(a.row_class) for a in present) + 1), len(PAIR_FIELDS)), 0, torch.int32),
-            outcomes=self._full((room(1 + sum(len(n.state) for n in nestings)), FIRST_PUSHED + widest), 0, torch.int32),
+            actions=self._full((room(1 + sum(len(n.state) for n in nestings)), FIRST_PUSHED + widest), 0, torch.int32),
             ends=torch.tensor([[i, i in eos_ids] for i in finished.tolist()], dtype=torch.int32, device=self.device),
         )
-        slot, row, pair, outcome = (
+        slot, row, pair, action = (
             dict(zip(names, table.unbind(1), strict=False))
             for names, table in (
                 (SLOT_FIELDS, self.records.slots),
                 (ROW_FIELDS, self.records.rows),
                 (PAIR_FIELDS, self.records.pairs),
-                (OUTCOME_FIELDS, self.records.outcomes),
+                (ACTION_FIELDS, self.records.actions),
             )
         )
         set_part(row["fallback"], np.arange(len(self.records.rows)))
@@ -130,17 +130,17 @@ class RegistryLayout:
             eos_ids=torch.tensor([*eos_ids], dtype=torch.int64, device=self.device),
             finished_ids=torch.from_numpy(finished).to(self.device),
         )
-        counting = self.records.outcomes[:, OUTCOME_FIELDS.index("low") : FIRST_PUSHED].T
+        counting = self.records.actions[:, ACTION_FIELDS.index("low") : FIRST_PUSHED].T
         self.stacks = StackTables(
             self.tables,
             cost=row["cost"],
             max_depth=slot["max_depth"],
             first_block=slot["first_block"] if any(n.blocks for n in nestings) else slot["first_block"][:0],
-            state=outcome["state"],
-            pushed=self.records.outcomes[:, FIRST_PUSHED:],
-            rest=outcome["rest"],
-            height=outcome["height"],
-            outcome_cost=outcome["cost"],
+            state=action["state"],
+            pushed=self.records.actions[:, FIRST_PUSHED:],
+            rest=action["rest"],
+            height=action["height"],
+            action_cost=action["cost"],
             counting=counting if any(n.counting is not None for n in nestings) else counting[:, :0],
             round=torch.arange(max((n.pops for n in nestings), default=0), device=self.device),
         )
@@ -183,7 +183,7 @@ class RegistryLayout:
             and self._places + len(automaton.row_class) < len(records.pairs)
             and _longest_row(automaton) <= len(self.tables.lane)
             and automaton.longest_chain <= len(self.tables.link)
-            and self._outcomes + len(nesting.state) <= len(records.outcomes)
+            and self._actions + len(nesting.state) <= len(records.actions)
             and nesting.pushed.shape[1] <= self.stacks.pushed.shape[1]
             and nesting.pops <= len(self.stacks.round)
             and (not nesting.blocks or len(self.stacks.first_block) > 0)
@@ -208,26 +208,26 @@ class RegistryLayout:
         rows = np.column_stack([begin, end, fallback + self._rows, cost])
         set_part(records.rows[self._rows : self._rows + states], rows)
         target = automaton.row_target.astype(np.int64)
-        outcome = REGISTRY_TARGETS.outcome(self._outcomes + automaton.targets.outcome_number(target))
-        target = np.where(automaton.targets.is_outcome(target), outcome, target)
+        action = REGISTRY_TARGETS.action(self._actions + automaton.targets.action_number(target))
+        target = np.where(automaton.targets.is_action(target), action, target)
         pairs = np.column_stack([automaton.row_class, target])
         set_part(records.pairs[self._places : self._places + len(pairs)], pairs)
         if automaton.has_stacks:
-            self._write_outcomes(automaton)
+            self._write_actions(automaton)
         self.tables.generation[slot] = generation
         self._rows += states
         self._places += len(pairs)
 
-    def _write_outcomes(self, automaton: TokenAutomaton) -> None:
-        nesting, begin = automaton.nesting, self._outcomes
-        self._outcomes = end = begin + len(nesting.state)
+    def _write_actions(self, automaton: TokenAutomaton) -> None:
+        nesting, begin = automaton.nesting, self._actions
+        self._actions = end = begin + len(nesting.state)
         # A step looks for a rest in the row of a frame, and takes it for illegal if the row does not list it.
         assert (automaton.default[nesting.rest[nesting.rest > 0]] == DEAD).all()
         nothing = np.array([[0], [MOST], [0], [0]]).repeat(len(nesting.state), axis=1)
-        fields = (nesting.state, nesting.rest, nesting.height, automaton.outcome_cost)
+        fields = (nesting.state, nesting.rest, nesting.height, automaton.action_cost)
         counting = nothing if nesting.counting is None else nesting.counting
         whole = np.column_stack([*fields, *counting, nesting.pushed])
-        set_part(self.records.outcomes[begin:end, : whole.shape[1]], whole)
+        set_part(self.records.actions[begin:end, : whole.shape[1]], whole)
 
 
 def set_part(part: Tensor, values: NDArray[np.integer]) -> None:

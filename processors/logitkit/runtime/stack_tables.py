@@ -29,12 +29,12 @@ class StackTables(NamedTuple):
         cost: [R] int32, the number of tokens needed to finish from each row.
         max_depth: [N] int64, the maximum number of frames of a row, those of blocks not counted.
         first_block: [N] int64, the state with which each slot's frames of blocks begin; [0] if no automaton has any.
-        state: [O] int32, the state that each outcome leads to.
-        pushed: [O, F] int32, the frames that each outcome pushes, then 0.
-        rest: [O] int32, the class of the rest of the token, after the frame that the outcome pops; 0 if it pops none.
-        height: [O] int32, the free frames that the outcome needs.
-        outcome_cost: [O] int32, the number of tokens needed to finish after an outcome that pushes.
-        counting: [4, O] int32, what each outcome does to the count of a state (`Counting`); [4, 0] if no automaton counts.
+        state: [O] int32, the state that each action leads to.
+        pushed: [O, F] int32, the frames that each action pushes, then 0.
+        rest: [O] int32, the class of the rest of the token, after the frame that the action pops; 0 if it pops none.
+        height: [O] int32, the free frames that the action needs.
+        action_cost: [O] int32, the number of tokens needed to finish after an action that pushes.
+        counting: [4, O] int32, what each action does to the count of a state (`Counting`); [4, 0] if no automaton counts.
         round: [K] for the maximum number of frames that a token pops; only its length matters.
     """
 
@@ -46,17 +46,17 @@ class StackTables(NamedTuple):
     pushed: Tensor
     rest: Tensor
     height: Tensor
-    outcome_cost: Tensor
+    action_cost: Tensor
     counting: Tensor
     round: Tensor
 
-    def outcomes(self, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Return which targets are outcomes, and their numbers; 0 for the others."""
-        outside = REGISTRY_TARGETS.is_outcome(targets)
-        return outside, torch.where(outside, REGISTRY_TARGETS.outcome_number(targets), 0)
+    def actions(self, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return which targets are actions, and their numbers; 0 for the others."""
+        outside = REGISTRY_TARGETS.is_action(targets)
+        return outside, torch.where(outside, REGISTRY_TARGETS.action_number(targets), 0)
 
     def counted(self, which: Tensor, count: Tensor) -> Tensor:
-        """Return whether outcomes, [B] or [B, K], are legal with the counts of their rows, [B]."""
+        """Return whether actions, [B] or [B, K], are legal with the counts of their rows, [B]."""
         low, high = self.counting[0][which], self.counting[1][which]
         count = count.reshape(-1, *[1] * (which.dim() - 1))
         return (low <= count) & (count <= high)
@@ -91,13 +91,13 @@ def advance_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: 
     first, most = base.first_row.index_select(0, slot), tables.max_depth.index_select(0, slot)
     counts, count = tables.counting.shape[1] > 0, StateAndCount.count(state)
     if counts:
-        outside, which = tables.outcomes(target)
+        outside, which = tables.actions(target)
         target = torch.where(outside & ~tables.counted(which, count), DEAD, target)
     if stack.shape[1]:
         depth = (stack > 0).sum(1)
         nested = tables.nested(slot, stack, depth)
         for _ in range(tables.round.shape[0]):
-            outside, which = tables.outcomes(target)
+            outside, which = tables.actions(target)
             rest = tables.rest.index_select(0, which).to(torch.int64)
             pops = outside & (nested + tables.height.index_select(0, which) <= most) & (rest > 0) & (depth > 0)
             top = torch.where(pops, stack.gather(1, (depth - 1).clamp(min=0)[:, None])[:, 0], DEAD).to(torch.int64)
@@ -109,7 +109,7 @@ def advance_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: 
             nested = nested - (pops.to(torch.int64) - tables.of_blocks(slot, top[:, None])[:, 0])
             if counts:
                 count = torch.where(pops, 0, count)
-        outside, which = tables.outcomes(target)
+        outside, which = tables.actions(target)
         fits = nested + tables.height.index_select(0, which) <= most
         pushes = outside & fits & (tables.rest.index_select(0, which) == 0)
         lane = torch.arange(stack.shape[1], device=stack.device)
@@ -166,14 +166,14 @@ def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: St
     classes, targets, real = (column.reshape(shape) for column in base.listings((first[:, None] + places).reshape(-1)))
     # Padding contains rows of other automata, whose targets may be out of range in this one's tables.
     targets = torch.where(real, targets, DEAD)
-    outside, which = tables.outcomes(targets)
+    outside, which = tables.actions(targets)
     rest = tables.rest[which].to(torch.int64)
     fits = outside & (counted[:, :, None] + tables.height[which] <= most[:, None, None])
     if tables.counting.shape[1]:
         # Only the state has a count.
         fits = torch.cat([fits[:, :1] & tables.counted(which[:, :1], count), fits[:, 1:]], 1)
     stays = tables.cost[first[:, None, None] + torch.where(outside, DEAD, targets).clamp(min=0)]
-    cost = torch.where(outside, tables.outcome_cost[which], stays) + below[:, :, None]
+    cost = torch.where(outside, tables.action_cost[which], stays) + below[:, :, None]
     cost = cost.masked_fill((targets == DEAD) | (outside & ~fits), ILLEGAL).masked_fill(targets == FINISHED, -1)
     # The rest of a token, after the frame that it pops, costs the same as in the next place.
     reads, listed = fits & (rest > 0), torch.where(real, classes, nothing.shape[1] - 1).to(torch.int64)

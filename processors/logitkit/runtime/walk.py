@@ -100,7 +100,7 @@ class Walk:
         found = []
         for target, token in zip(distinct.tolist(), letter[classes[first]].tolist(), strict=True):
             after, stack = target, self.stack
-            if not DEAD < target < automaton.first_outcome:
+            if not DEAD < target < automaton.first_action:
                 after, stack = automaton.behind(target, stack, StateAndCount.count(self.state))
             if after >= FIRST_STATE:
                 found.append((Walk(automaton, after, stack, self.left - (self.left > 0)), token))

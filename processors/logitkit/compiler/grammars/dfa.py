@@ -32,7 +32,7 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
     Args:
         rules: The grammar.
         limits: Bounds on the automata and on the work of building them.
-        splits: Whether a symbol may have several outcomes where the grammar does not become deterministic.
+        splits: Whether a symbol may have several actions where the grammar does not become deterministic.
 
     Raises:
         GrammarError: No text belongs to the grammar, or its trees are not those of `Rules`.

@@ -15,7 +15,7 @@ Invariants: a node and a frame say which node comes after a pop; only symbols th
 frames may lie on which is followed exactly, so that no node is made for a pair that never meets.
 
 This need not end: in palindromes, no number of frames is shared, and the sets grow. Then the grammar is refused, or nodes are
-*split*: configurations with different stacks go on by themselves, so that a symbol has several outcomes. All frames are shared
+*split*: configurations with different stacks go on by themselves, so that a symbol has several actions. All frames are shared
 then, and a node is a set of states: there are finitely many.
 
 By hand, for `s ::= "a" s "a" | ""`: an `a` at the start of `s` pushes the frame F and leads to the start of `s`; or, as the inner
@@ -62,7 +62,7 @@ class LrStates:
     Args:
         machine: The automaton that is made deterministic.
         limits: Bounds on the nodes and the work.
-        split: Whether nodes are split, so that a symbol may have several outcomes.
+        split: Whether nodes are split, so that a symbol may have several actions.
 
     Attributes:
         rows: For each node, masks of symbols and what they do: a `PushdownStep`, in which nodes are the states.

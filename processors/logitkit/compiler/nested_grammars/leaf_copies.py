@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 # Copies of one leaf with more states in all are large: the leaf is called instead, which takes a place on the stack.
 LARGE_COPIES = 2_000
 
-# A copy that counts characters takes as long as this many states: there is an outcome for each number of them in a token.
+# A copy that counts characters takes as long as this many states: there is an action for each number of them in a token.
 LARGE_COUNTED = 250
 
 

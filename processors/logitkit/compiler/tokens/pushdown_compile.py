@@ -15,14 +15,14 @@ from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_
 from logitkit.compiler.tokens.closing.flat_closing import counting_tokens
 from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE, closing_costs
 from logitkit.compiler.tokens.compile import token_automaton
-from logitkit.compiler.tokens.effects.outcome_table import OutcomeTable
-from logitkit.compiler.tokens.effects.outcomes import Outcomes
+from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
+from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.effects.suffix_behaviours import SuffixBehaviours
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.compiler.tokens.effects.whole_tokens import with_wholes
 from logitkit.compiler.tokens.linking.linked_classes import linked_classes
 from logitkit.compiler.tokens.tables.layers import in_layers
-from logitkit.compiler.tokens.tables.nesting import FLAT, Nesting
+from logitkit.compiler.tokens.tables.stack_actions import FLAT, StackActions
 from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton, complete_with
 from logitkit.errors import ConfigurationError
@@ -69,11 +69,11 @@ def pushdown_automaton(
     dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
     if dfa.copies is not None:
         uncounted = frozenset(np.flatnonzero(dfa.uncounted).tolist())
-        outcomes = Outcomes(Targets(dfa.states + dfa.frames, dfa.frames), limits, uncounted)
+        actions = ActionNumbering(Targets(dfa.states + dfa.frames, dfa.frames), limits, uncounted)
         # Costs are worked out from what each state lists.
         falls_back = not closing and not dead_ends
         with one_budget(limits.work):
-            classes = linked_classes(dfa, dfa.copies, vocabulary, outcomes, limits, falls_back)
+            classes = linked_classes(dfa, dfa.copies, vocabulary, actions, limits, falls_back)
         if falls_back and dfa.copies.like.any():
             fallback = np.arange(dfa.states + dfa.frames)
             beside = np.flatnonzero(dfa.copies.like)
@@ -83,7 +83,7 @@ def pushdown_automaton(
         limits.check_work(2 * work)
         store = SuffixBehaviours(dfa, limits, work)
         classes = classes_by_level(store, dfa.byte_class, vocabulary.reversed_trie)
-        outcomes = store.outcomes
+        actions = store.actions
         took(store.work + len(classes.class_of) // IDS_A_STEP)
     class_of, behaviours = classes.class_of, classes.behaviours
     if dfa.free is not None:
@@ -97,7 +97,7 @@ def pushdown_automaton(
     behaviours, letters = with_wholes(class_of, behaviours, letters, vocabulary, limits)
     class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id)
     behaviours = in_layers(behaviours, dfa.token_limits, dfa.states, limits)
-    table = OutcomeTable.of(dfa, outcomes, behaviours)
+    table = ActionTable.of(dfa, actions, behaviours)
     cost = None
     if closing or dead_ends:
         complete = replace(dfa, accepting=complete_with(dfa.accepting, ends, vocabulary.eos_ids))
@@ -115,7 +115,7 @@ def pushdown_automaton(
     strings = 0 if dfa.copies is None else int(np.count_nonzero(dfa.copies.strings))
     depth = max_depth if strings + dfa.blocks < dfa.frames else 0
     depth += dfa.open_blocks + (strings + dfa.blocks > 0)
-    nesting = Nesting(
+    nesting = StackActions(
         dfa.frames,
         # Where characters or tokens are counted, a stack is expected, of one frame at least.
         max(depth, int(table.counting is not None or closing)),

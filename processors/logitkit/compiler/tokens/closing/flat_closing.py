@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE
-from logitkit.compiler.tokens.tables.nesting import Nesting
+from logitkit.compiler.tokens.tables.stack_actions import StackActions
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
@@ -36,7 +36,7 @@ def counting_tokens(made: TokenAutomaton, limits: Limits) -> TokenAutomaton:
         limits.check_work(made.states * made.classes // MOVES_A_STEP)
         made = made.without_fallback()
     limits.check_work(len(made.row_class) // MOVES_A_STEP)
-    return replace(made, nesting=Nesting.counting_tokens(_costs(*_moves(made), made.accepting)))
+    return replace(made, nesting=StackActions.counting_tokens(_costs(*_moves(made), made.accepting)))
 
 
 def _costs(source: Ints, target: Ints, accepting: NDArray[np.bool_]) -> NDArray[np.int32]:

@@ -26,7 +26,7 @@ from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.bytes.pushdown_views import Rows, Views
 from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE
-from logitkit.compiler.tokens.effects.outcome_table import OutcomeTable
+from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
@@ -34,12 +34,12 @@ from logitkit.limits import Limits
 __all__ = ["grammar_closing_costs"]
 
 
-def grammar_closing_costs(dfa: PushdownDfa, table: OutcomeTable, limits: Limits, name: str) -> NDArray[np.int32]:
+def grammar_closing_costs(dfa: PushdownDfa, table: ActionTable, limits: Limits, name: str) -> NDArray[np.int32]:
     """Return the tokens that are needed from each state and frame, 0 for those that no row is in.
 
     Args:
         dfa: The automaton over bytes; it is deterministic.
-        table: The outcomes of tokens.
+        table: The actions of tokens.
         limits: Bound on the work.
         name: The name of the language in an error.
 
@@ -67,7 +67,7 @@ class _Costs:
         pushed: The frames that tokens push.
     """
 
-    def __init__(self, dfa: PushdownDfa, table: OutcomeTable, limits: Limits) -> None:
+    def __init__(self, dfa: PushdownDfa, table: ActionTable, limits: Limits) -> None:
         self.limits = limits
         self.frames = dfa.frames
         behind = {(state, frame): after for state, frame, after in dfa.behind.tolist()}
@@ -79,25 +79,25 @@ class _Costs:
         self._read_tokens(dfa, table)
         self._read_views(dfa.pushed, dfa.target.tolist(), dfa.states)
 
-    def _read_tokens(self, dfa: PushdownDfa, table: OutcomeTable) -> None:
+    def _read_tokens(self, dfa: PushdownDfa, table: ActionTable) -> None:
         """Collect what tokens do that pop nothing: which state they lead from and to, and the frames that they push."""
         source, target = table.behaviours.source.astype(np.int64), table.behaviours.target.astype(np.int64)
         targets = Targets(dfa.states + dfa.frames, dfa.frames)
-        is_outcome = targets.is_outcome(target)
-        outcome = np.where(is_outcome, targets.outcome_number(target), 0)
-        height = np.where(is_outcome, np.append(table.height, 0)[outcome], 0)
-        pops = is_outcome & (np.append(table.rest, 0)[outcome] > 0)
+        is_action = targets.is_action(target)
+        action = np.where(is_action, targets.action_number(target), 0)
+        height = np.where(is_action, np.append(table.height, 0)[action], 0)
+        pops = is_action & (np.append(table.rest, 0)[action] > 0)
         inside = (source < dfa.states) & (target >= FIRST_STATE) & ~pops
         legal = target[inside]
-        reads = targets.is_outcome(legal)
-        made = targets.outcome_number(legal[reads])
+        reads = targets.is_action(legal)
+        made = targets.action_number(legal[reads])
         self.rows = np.unique(np.concatenate([[dfa.start], legal[~reads], table.state[made]]))
         frames = np.unique(table.pushed[made])
         self.pushed = targets.frame_number(frames[frames > 0])
         kept = inside & (height <= dfa.need[np.minimum(source, dfa.states - 1)])
         self.source, self.target = np.divmod(np.unique(source[kept] * 2**32 + target[kept]), 2**32)
         self.states = dfa.states
-        self.outcome_state, self.outcome_pushed = table.state.astype(np.int64), table.pushed.astype(np.int64)
+        self.action_state, self.action_pushed = table.state.astype(np.int64), table.pushed.astype(np.int64)
 
     def _read_views(self, pushed: tuple[tuple[int, ...], ...], target: list[int], states: int) -> None:
         """Collect what is read in views after a pop: the view, what it leads to, and the frames, with -1 after them."""
@@ -126,9 +126,9 @@ class _Costs:
             self.limits.spend(4 + (len(self.source) + len(self.view) + len(self.frame)) // 32)
             of_frame = np.where(met, 0, UNREACHABLE)
             np.maximum.at(of_frame, self.frame, cost[self.after])
-            # Outcomes number frames after the states, and have 0 after the last one; moves have -1.
+            # Actions number frames after the states, and have 0 after the last one; moves have -1.
             framed = np.concatenate([np.zeros(self.states, np.int64), of_frame])
-            pushes = cost[self.outcome_state] + framed[self.outcome_pushed].sum(axis=1)
+            pushes = cost[self.action_state] + framed[self.action_pushed].sum(axis=1)
             reached = np.concatenate([cost[: self.states], np.full(self.frames, UNREACHABLE), pushes])
             before = cost.copy()
             np.minimum.at(cost, self.source, np.minimum(1 + reached[self.target], UNREACHABLE))

@@ -20,7 +20,7 @@ from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.tokens.effects.outcome_table import OutcomeTable
+from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.tables.counted_state import Counting
 from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.limits import Limits
@@ -32,15 +32,15 @@ UNREACHABLE = 2**28
 
 
 def closing_costs(
-    dfa: NestedDfa, source: Ints, target: Ints, table: OutcomeTable, limits: Limits, whatever_count: bool = True
+    dfa: NestedDfa, source: Ints, target: Ints, table: ActionTable, limits: Limits, whatever_count: bool = True
 ) -> NDArray[np.int32]:
     """Return the tokens that are needed from each state and frame, `UNREACHABLE` where the tokens do not lead to the end.
 
     Args:
         dfa: The automaton over bytes.
         source: States in which some token is legal, one entry for each target that a token may have there.
-        target: That target: a state or an outcome.
-        table: The outcomes.
+        target: That target: a state or an action.
+        table: The actions.
         limits: Bound on the work.
         whatever_count: Whether only tokens are followed that are legal with all counts of characters in a state.
 
@@ -83,14 +83,14 @@ class _Ways(NamedTuple):
 
     Args:
         dfa: The automaton over bytes.
-        table: The outcomes.
+        table: The actions.
         source: [N] states, ascending.
-        target: [N] what some token does there: a state or an outcome.
+        target: [N] what some token does there: a state or an action.
         limits: Bound on the work.
     """
 
     dfa: NestedDfa
-    table: OutcomeTable
+    table: ActionTable
     source: Ints
     target: Ints
     limits: Limits
@@ -105,7 +105,7 @@ class _Ways(NamedTuple):
         cost[[*dfa.returns]] = 0
         cost[DEAD] = 0
         closes = np.flatnonzero(table.closes >= 0)
-        cost[targets.outcome(closes[ends[table.closes[closes]]])] = 0
+        cost[targets.action(closes[ends[table.closes[closes]]])] = 0
         # A state that is not reached costs too much to be counted twice.
         pushed = np.flatnonzero(table.rest == 0)
         behind, frame = dfa.behind[ends].T, targets.frame(np.arange(dfa.frames))
@@ -117,7 +117,7 @@ class _Ways(NamedTuple):
             if dfa.frames:
                 cost[frame] = cost[behind].max(axis=1)
             pushes = cost[table.state[pushed]] + cost[table.pushed[pushed]].sum(axis=1)
-            cost[targets.outcome(pushed)] = np.minimum(pushes, UNREACHABLE)
+            cost[targets.action(pushed)] = np.minimum(pushes, UNREACHABLE)
             if not len(source):
                 break
             least = np.minimum.reduceat(np.minimum(cost[target] + 1, UNREACHABLE), first)
@@ -135,17 +135,17 @@ def _whatever_the_count(
 
     Args:
         copies: The copies of leaves, of which some count. States say how many characters are missing, so none is too few.
-        counting: The effects of outcomes on the count.
+        counting: The effects of actions on the count.
         source: [N] the states.
         target: [N] the targets.
-        targets: Says which of them are outcomes.
+        targets: Says which of them are actions.
     """
     highest = np.zeros(len(copies.like), np.int64)
     for number, first in zip(copies.leaf.tolist(), copies.first.tolist(), strict=True):
         leaf = copies.leaves[number]
         if leaf.counted is not None:
             highest[first : first + leaf.size] = leaf.highest_counts[FIRST_STATE:]
-    found = ~targets.is_outcome(target)
+    found = ~targets.is_action(target)
     at = np.flatnonzero(~found)
-    found[at] = highest[source[at]] <= counting.high[targets.outcome_number(target[at])]
+    found[at] = highest[source[at]] <= counting.high[targets.action_number(target[at])]
     return found

@@ -2,7 +2,7 @@
 
 token_classes, behaviour_table, behaviour_store    the tokens that act alike on every state form a class
 suffix_behaviours, suffix_store    the behaviours of the ends of tokens, where an automaton nests
-outcomes, outcome_table    the ways in which a token leaves its frame: what is popped, and what is pushed
+action_numbering, action_table  the ways in which a token leaves its frame: what is popped, and what is pushed
 trie_walk, walked_prefixes, walked_stacks    the tokens of a vocabulary walked as a trie, through states and stacks
 rests, text_remainders     the rests of tokens after a place where something ends; after free text
 counted_links, common_classes   links with counts; the classes of two automata together

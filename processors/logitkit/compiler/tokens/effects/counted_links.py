@@ -1,4 +1,4 @@
-"""The outcomes of tokens in copies of a leaf that counts characters: how many they add, and with which counts they are legal.
+"""The actions of tokens in copies of a leaf that counts characters: how many they add, and with which counts they are legal.
 
 In strings of 2 to 5 characters, a token of two characters that stays in the string is legal up to a count of 3; one of two
 characters and the closing quote from a count of 0 up to 3; the quote alone from 2 up to 5. Where a token begins with the opening
@@ -15,7 +15,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import Copies, Counted, Leaf
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import which_of
-from logitkit.compiler.tokens.effects.outcomes import CountedMoves, Outcomes
+from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering, CountedMoves
 from logitkit.compiler.tokens.tables.counted_state import MOST
 
 __all__ = ["CountedStates", "counted_ends", "counted_moves"]
@@ -67,18 +67,20 @@ class CountedStates:
         return np.where(ends, 0, count), fits
 
 
-def counted_ends(leads: Ints, length: Ints, any_count: NDArray[np.bool_], counted: Counted, outcomes: Outcomes) -> Ints:
-    """Add to outcomes the counts with which tokens may end the leaf.
+def counted_ends(
+    leads: Ints, length: Ints, any_count: NDArray[np.bool_], counted: Counted, actions: ActionNumbering
+) -> Ints:
+    """Add to actions the counts with which tokens may end the leaf.
 
     Args:
-        leads: [copies, N] the outcomes after the ends.
+        leads: [copies, N] the actions after the ends.
         length: [N] how many characters each token has before the end.
         any_count: [N] whether each end is legal with any count.
         counted: The bounds.
-        outcomes: Numbers what is found.
+        actions: Numbers what is found.
 
     Returns:
-        [copies, N] the outcomes with these counts.
+        [copies, N] the actions with these counts.
     """
     width = 1 + int(length.max(initial=0))
     met, which = which_of((leads * np.int64(width) + length).ravel())
@@ -86,21 +88,21 @@ def counted_ends(leads: Ints, length: Ints, any_count: NDArray[np.bool_], counte
     for i, (lead, before) in enumerate(zip(*(column.tolist() for column in np.divmod(met, width)), strict=True)):
         if lead != DEAD and before <= counted.most:
             low, high = max(counted.least - before, 0), counted.most - before
-            found[i] = outcomes.number(outcomes.outcome(lead)._replace(low=low, high=high))
+            found[i] = actions.number(actions.action(lead)._replace(low=low, high=high))
     return np.where(any_count, leads, found[which].reshape(leads.shape))
 
 
-def counted_moves(moves: tuple[Ints, Ints, Ints], first: Ints, leaf: Leaf, outcomes: Outcomes) -> Ints:
-    """Return the outcomes of tokens that stay in the leaf.
+def counted_moves(moves: tuple[Ints, Ints, Ints], first: Ints, leaf: Leaf, actions: ActionNumbering) -> Ints:
+    """Return the actions of tokens that stay in the leaf.
 
     Args:
         moves: Columns [N] of states of the leaf, of the states that tokens lead to, and of how many characters they add.
         first: [copies] the first state of each copy.
         leaf: The leaf.
-        outcomes: Numbers what is found.
+        actions: Numbers what is found.
 
     Returns:
-        [copies, N] the outcomes.
+        [copies, N] the actions.
     """
     source, target, added = moves
     counted = leaf.counted
@@ -114,7 +116,7 @@ def counted_moves(moves: tuple[Ints, Ints, Ints], first: Ints, leaf: Leaf, outco
     columns = (states, np.where(kept, np.minimum(high, MOST), MOST)[legal], kept[legal], count[legal])
     made = CountedMoves(*(np.broadcast_to(part, states.shape).ravel() for part in columns))
     found = np.zeros((len(first), len(kinds)), np.int64)
-    found[:, legal] = outcomes.add_counted(made).reshape(states.shape)
+    found[:, legal] = actions.add_counted(made).reshape(states.shape)
     # A token that begins with the opening quote and adds no character leads to a plain state.
     plain = legal[(kept[legal] == 0) & (count[legal] == 0)]
     found[:, plain] = first[:, None] + state[plain] - FIRST_STATE

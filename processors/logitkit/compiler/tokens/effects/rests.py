@@ -1,4 +1,4 @@
-"""The outcomes of the rest of a token after a leaf or a bracket that it ends, for each state that may come then."""
+"""The actions of the rest of a token after a leaf or a bracket that it ends, for each state that may come then."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import distinct, examples, looked_up, stable_order
-from logitkit.compiler.tokens.effects.outcomes import Outcomes
+from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.trie_walk import TrieWalk
 from logitkit.compiler.tokens.effects.walked_prefixes import Popped, Starts
 from logitkit.vocabulary.remainders import Remainders
@@ -33,25 +33,27 @@ _lock = Lock()
 
 
 class Rests:
-    """The outcomes of all remainders in some states.
+    """The actions of all remainders in some states.
 
     Args:
         dfa: The automaton.
         exits: The exits of leaves: states that come after them, or ends of the automaton (`NestedStep`).
         remainders: The remainders of the vocabulary.
         walk: Follows them.
-        outcomes: Numbers what they lead to.
+        actions: Numbers what they lead to.
     """
 
-    def __init__(self, dfa: NestedDfa, exits: Ints, remainders: Remainders, walk: TrieWalk, outcomes: Outcomes) -> None:
-        self.dfa, self.remainders, self.outcomes = dfa, remainders, outcomes
+    def __init__(
+        self, dfa: NestedDfa, exits: Ints, remainders: Remainders, walk: TrieWalk, actions: ActionNumbering
+    ) -> None:
+        self.dfa, self.remainders, self.actions = dfa, remainders, actions
         states = distinct(np.concatenate([exits, dfa.behind.ravel()]))
         states = states[states > DEAD]
         found, popped = walk.follow(remainders.trie, Starts.at_root(states))
-        # The outcome of each remainder, by state; most lead nowhere. The empty one stays where it is.
+        # The action of each remainder, by state; most lead nowhere. The empty one stays where it is.
         self._by_remainder: dict[int, dict[int, int]] = {0: {state: state for state in states.tolist()}}
-        for state, text, outcome in zip(*(column.tolist() for column in found), strict=True):
-            self._by_remainder.setdefault(text + 1, {})[state] = outcome
+        for state, text, action in zip(*(column.tolist() for column in found), strict=True):
+            self._by_remainder.setdefault(text + 1, {})[state] = action
         self._ends = dfa.after_ends()
         self._pops: dict[tuple[int, int, int], int] = {}
         self._add_popped(popped)
@@ -77,9 +79,9 @@ class Rests:
         order = stable_order(self.remainders.length[columns[1] + 1])
         for source, text, end, rest, height in zip(*(column[order].tolist() for column in columns), strict=True):
             # Most lead nowhere.
-            outcome = self.pop(end, rest, height) if rest in self._by_remainder or self.dfa.returns else DEAD
-            if outcome != DEAD:
-                self._by_remainder.setdefault(text + 1, {})[source] = outcome
+            action = self.pop(end, rest, height) if rest in self._by_remainder or self.dfa.returns else DEAD
+            if action != DEAD:
+                self._by_remainder.setdefault(text + 1, {})[source] = action
 
     def expanded(self, trie: Trie, popped: Popped, tokens: Remainders | None) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """Return what is popped, text by text: the walk, the id of the text, the end, what is left of the text, and the height.
@@ -98,7 +100,7 @@ class Rests:
         return popped.source[owner], text, popped.end[owner], rest, popped.height[owner]
 
     def pop(self, end: int, rest: int, height: int) -> int:
-        """Return the number of the outcome of an end, after which a remainder goes on."""
+        """Return the number of the action of an end, after which a remainder goes on."""
         found = self._pops.get((end, rest, height))
         if found is None:
             does, returns = self._by_remainder.get(rest, {}), self.dfa.returns
@@ -106,14 +108,14 @@ class Rests:
             leads = [(f, self.pop(returns[s], rest, 0) if s in returns else does.get(s, DEAD)) for f, s in ends]
             behind = tuple([pair for pair in leads if pair[1] != DEAD])
             spend(1 + len(behind))
-            found = self.outcomes.pop(behind)
+            found = self.actions.pop(behind)
             if height and found != DEAD:
-                found = self.outcomes.number(self.outcomes.outcome(found)._replace(height=height))
+                found = self.actions.number(self.actions.action(found)._replace(height=height))
             self._pops[end, rest, height] = found
         return found
 
     def pops(self, ends: Ints, rests: Ints, heights: Ints) -> Ints:
-        """Return the numbers of the outcomes of some ends, after each of which a remainder goes on; see `pop`."""
+        """Return the numbers of the actions of some ends, after each of which a remainder goes on; see `pop`."""
         found = np.zeros(len(ends), np.int64)
         alive = np.flatnonzero(self._goes_on[ends, rests])
         ends, rests, heights = ends[alive], rests[alive], heights[alive]
@@ -123,7 +125,7 @@ class Rests:
         return found
 
     def of(self, exits: Ints, remainders: Ints) -> Ints:
-        """Return the numbers of the outcomes of remainders after exits, `DEAD` where they lead nowhere."""
+        """Return the numbers of the actions of remainders after exits, `DEAD` where they lead nowhere."""
         ends = NestedStep.is_end(exits)
         if ends.any():
             found = np.zeros(len(exits), np.int64)

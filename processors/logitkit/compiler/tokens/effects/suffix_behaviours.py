@@ -13,7 +13,7 @@ from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
-from logitkit.compiler.tokens.effects.outcomes import Outcomes
+from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.suffix_store import Index, SuffixStore
 from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.limits import Limits
@@ -45,7 +45,7 @@ class SuffixBehaviours(SuffixStore):
     def __init__(self, dfa: NestedDfa, limits: Limits, work: int) -> None:
         uncounted = frozenset(np.flatnonzero(dfa.uncounted).tolist())
         targets = Targets(dfa.states + dfa.frames, dfa.frames)
-        super().__init__(Outcomes(targets, limits, uncounted), dfa.step.shape[1], limits, work)
+        super().__init__(ActionNumbering(targets, limits, uncounted), dfa.step.shape[1], limits, work)
         self.dfa = dfa
         states = dfa.states
         symbol, source = np.nonzero(dfa.step.T)
@@ -114,7 +114,7 @@ class SuffixBehaviours(SuffixStore):
         return target
 
     def _at(self, behind: Ints, symbol: int, does: Ints) -> Ints:
-        """Return the outcomes of states in which a byte of a class does something, given those of the text after it."""
+        """Return the actions of states in which a byte of a class does something, given those of the text after it."""
         nests = ~NestedStep.is_state(does)
         if not nests.any():
             return behind.take(does)
@@ -128,12 +128,12 @@ class SuffixBehaviours(SuffixStore):
             after = behind[self.dfa.behind[end]]
             frames = np.flatnonzero(after)
             self.work += len(frames)
-            pop = self.outcomes.pop(tuple(zip(frames.tolist(), after[frames].tolist(), strict=True)))
+            pop = self.actions.pop(tuple(zip(frames.tolist(), after[frames].tolist(), strict=True)))
             found[does == NestedStep.end(end)] = pop
         return found
 
-    def _changed(self, number: int, states: Ints, outcomes: Ints) -> int:
-        """Return the number of a behaviour with other outcomes in some states."""
+    def _changed(self, number: int, states: Ints, actions: Ints) -> int:
+        """Return the number of a behaviour with other actions in some states."""
         table = self.table
         source = table.source[table.start[number] : table.start[number + 1]]
         target = table.target[table.start[number] : table.start[number + 1]]
@@ -141,10 +141,10 @@ class SuffixBehaviours(SuffixStore):
         before = np.where(source[place] == states, target[place], DEAD) if len(source) else np.zeros(len(states))
         self.work += LONG_STEPS + len(states) // EXCEPTIONS_A_STEP
         self.limits.check_work(self.work)
-        if np.array_equal(before, outcomes):
+        if np.array_equal(before, actions):
             return number
         changed = self._everywhere(number)
-        changed[states] = outcomes
+        changed[states] = actions
         return self._add_one(changed)
 
     def _add_one(self, target: Ints) -> int:
@@ -187,7 +187,7 @@ class SuffixBehaviours(SuffixStore):
         )
 
     def _popping(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the exceptions that pop a frame first: the behaviour, the state that it begins in, and the outcome."""
+        """Return the exceptions that pop a frame first: the behaviour, the state that it begins in, and the action."""
         closes = np.array([len(ends) > 0 for ends in self._ends_of])[symbol]
         mine = closes[owner]
         found, (end, frame) = self._behind.under(at[mine].astype(np.int64))
@@ -201,7 +201,7 @@ class SuffixBehaviours(SuffixStore):
             strict=True,
         )
         pops = np.array(
-            [self.outcomes.pop(tuple(zip(f.tolist(), d.tolist(), strict=True))) for f, d in groups], np.int64
+            [self.actions.pop(tuple(zip(f.tolist(), d.tolist(), strict=True))) for f, d in groups], np.int64
         )
         owner, end = owner[fresh], end[fresh]
         found, (source,) = self._enders.under(symbol[owner] * np.int64(len(self.dfa.behind)) + end)

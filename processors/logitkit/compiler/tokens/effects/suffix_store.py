@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.sorting import stable_order, which_of
+from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.behaviour_table import BehaviourTable
-from logitkit.compiler.tokens.effects.outcomes import Outcomes
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -21,22 +21,22 @@ class SuffixStore(BehaviourTable):
     """Numbers behaviours as they are met; behaviour 0 leads to death from everywhere.
 
     Args:
-        outcomes: The outcomes that their targets stand for.
+        actions: The actions that their targets stand for.
         width: Number of byte classes.
         limits: Bound on the work.
         work: The steps that were counted before.
     """
 
-    def __init__(self, outcomes: Outcomes, width: int, limits: Limits, work: int) -> None:
+    def __init__(self, actions: ActionNumbering, width: int, limits: Limits, work: int) -> None:
         super().__init__(np.int32, limits, work)
-        self.outcomes = outcomes
+        self.actions = actions
         self.width = width
 
     def _called(self, frame: Ints, inside: Ints) -> Ints:
-        """Return the outcomes of brackets that push frames, given the outcome after each."""
+        """Return the actions of brackets that push frames, given the action after each."""
         several = 1 + int(inside.max(initial=0))
         pairs, inverse = which_of(frame * np.int64(several) + inside)
-        made = [self.outcomes.called(*divmod(pair, several)) for pair in pairs.tolist()]
+        made = [self.actions.called(*divmod(pair, several)) for pair in pairs.tolist()]
         return np.array(made, np.int64)[inverse]
 
 

@@ -1,4 +1,4 @@
-"""The remainders of tokens that end free text, and their outcomes in the states that come then.
+"""The remainders of tokens that end free text, and their actions in the states that come then.
 
 Free text until `</think>` ends inside of the token `>{"`: its last two bytes belong to what follows. Which tokens end a text, and
 with how many bytes left, depends on the marker alone. So the texts that may be left are known for each vocabulary and marker;
@@ -16,7 +16,7 @@ from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import looked_up
-from logitkit.compiler.tokens.effects.outcomes import Outcomes
+from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.trie_walk import TrieWalk
 from logitkit.compiler.tokens.effects.walked_prefixes import Starts
 from logitkit.vocabulary.trie import Trie
@@ -75,17 +75,17 @@ class TextRemainders:
 
 
 class TextRests:
-    """The outcomes of the remainders after free text, in the states that may come then.
+    """The actions of the remainders after free text, in the states that may come then.
 
     Args:
         remainders: The remainders.
         exits: These states, and ends (`NestedStep`).
         walk: Follows texts through the automaton.
-        outcomes: Numbers what they lead to.
+        actions: Numbers what they lead to.
     """
 
-    def __init__(self, remainders: TextRemainders, exits: Ints, walk: TrieWalk, outcomes: Outcomes) -> None:
-        self.remainders, self.outcomes = remainders, outcomes
+    def __init__(self, remainders: TextRemainders, exits: Ints, walk: TrieWalk, actions: ActionNumbering) -> None:
+        self.remainders, self.actions = remainders, actions
         self._behind = walk.dfa.behind
         ends = NestedStep.number(exits[NestedStep.is_end(exits)])
         states = np.unique(np.concatenate([exits, self._behind[ends].ravel()]))
@@ -94,20 +94,20 @@ class TextRests:
         found, _ = walk.follow(remainders.trie, Starts.at_root(states))
         keys = np.concatenate([states * len(remainders), found.source * len(remainders) + found.token + 1])
         order = np.argsort(keys)
-        self._keys, self._values = keys[order], np.concatenate([states, found.outcome])[order]
+        self._keys, self._values = keys[order], np.concatenate([states, found.action])[order]
 
     def of(self, exits: Ints, remainders: Ints) -> Ints:
-        """Return the numbers of the outcomes of remainders after exits, 0 where they lead nowhere."""
+        """Return the numbers of the actions of remainders after exits, 0 where they lead nowhere."""
         found = looked_up(self._keys, self._values, exits * len(self.remainders) + remainders)
         for at in np.flatnonzero(NestedStep.is_end(exits)).tolist():
             found[at] = self._pop(NestedStep.number(int(exits[at])), int(remainders[at]))
         return found
 
     def _pop(self, end: int, remainder: int) -> int:
-        """Return the number of the outcome of an end, after which a remainder goes on."""
+        """Return the number of the action of an end, after which a remainder goes on."""
         behind = self._behind[end]
         frames = np.flatnonzero(behind)
         after = self.of(behind[frames].astype(np.int64), np.full(len(frames), remainder))
         live = np.flatnonzero(after)
         spend(1 + len(live))
-        return self.outcomes.pop(tuple(zip(frames[live].tolist(), after[live].tolist(), strict=True)))
+        return self.actions.pop(tuple(zip(frames[live].tolist(), after[live].tolist(), strict=True)))

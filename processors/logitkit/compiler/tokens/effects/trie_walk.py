@@ -18,8 +18,8 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.renumbering import ROWS_AT_ONCE
 from logitkit.compiler.bytes.sorting import distinct_rows
+from logitkit.compiler.tokens.effects.action_numbering import MOST_PUSHED, ActionNumbering, StackAction
 from logitkit.compiler.tokens.effects.counted_links import CountedStates
-from logitkit.compiler.tokens.effects.outcomes import MOST_PUSHED, Outcome, Outcomes
 from logitkit.compiler.tokens.effects.walked_prefixes import COUNT, LIKE, SOURCE, STATE, Found, Front, Popped, Starts
 from logitkit.compiler.tokens.effects.walked_stacks import EMPTY, WalkedStacks
 from logitkit.limits import Limits
@@ -49,12 +49,12 @@ class TrieWalk:
     Args:
         dfa: The automaton.
         copies: The copies of leaves in it.
-        outcomes: Numbers what they lead to.
+        actions: Numbers what they lead to.
         limits: Bounds on the work.
     """
 
-    def __init__(self, dfa: NestedDfa, copies: Copies, outcomes: Outcomes, limits: Limits) -> None:
-        self.dfa, self.outcomes, self.limits = dfa, outcomes, limits
+    def __init__(self, dfa: NestedDfa, copies: Copies, actions: ActionNumbering, limits: Limits) -> None:
+        self.dfa, self.actions, self.limits = dfa, actions, limits
         self.inside = copies.of_states() >= 0
         self.counted = CountedStates.of(copies)
         self._byte_class: list[int] = dfa.byte_class.tolist()
@@ -232,7 +232,7 @@ class TrieWalk:
         own = stack[at] != EMPTY
         out = at[~own]
         popped.append(Popped(source[out], front.node[out], end[~own], height[out]))
-        # The outcomes of these texts follow from `popped`, so here the walk is over.
+        # The actions of these texts follow from `popped`, so here the walk is over.
         state[out] = DEAD
         like[out] = NOT_LIKE
         at, end = at[own], end[own]
@@ -240,22 +240,24 @@ class TrieWalk:
         state[at] = dfa.behind[end, np.array(frames, np.int64)]
 
     def _found(self, trie: Trie, met: Front, lost: list[tuple[NDArray[np.integer], NDArray[np.integer]]]) -> Found:
-        source, outcome, stack, height, _, count = met.columns.astype(np.int64)
+        source, action, stack, height, _, count = met.columns.astype(np.int64)
         changed = np.flatnonzero(stack | height | count)
         if len(changed):
-            parts = [column[changed] for column in (outcome, stack, height, count)]
+            parts = [column[changed] for column in (action, stack, height, count)]
             example, which = distinct_rows(parts)
             rows = zip(*(part[example].tolist() for part in parts), strict=True)
-            outcome[changed] = np.array([self._outcome(*row) for row in rows], np.int64)[which]
+            action[changed] = np.array([self._action(*row) for row in rows], np.int64)[which]
         place, owner = expand(trie.first[met.node], trie.own[met.node])
-        found = [(source[owner], trie.tokens[place], outcome[owner])]
+        found = [(source[owner], trie.tokens[place], action[owner])]
         for sources, nodes in lost:
             place, owner = expand(trie.first[nodes], trie.below[nodes])
             found.append((sources[owner], trie.tokens[place], np.full(len(place), DEAD)))
         return Found(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
-    def _outcome(self, state: int, stack: int, height: int, count: int) -> int:
+    def _action(self, state: int, stack: int, height: int, count: int) -> int:
         pushed = self.stacks.frames(stack)
         return (
-            self.outcomes.number(Outcome(state, pushed, 0, height, added=count)) if len(pushed) <= MOST_PUSHED else DEAD
+            self.actions.number(StackAction(state, pushed, 0, height, added=count))
+            if len(pushed) <= MOST_PUSHED
+            else DEAD
         )

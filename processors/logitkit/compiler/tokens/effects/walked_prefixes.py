@@ -106,17 +106,17 @@ class Starts(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The outcomes of texts.
+    """The actions of texts.
 
     Args:
         source: The walk.
         token: The id of the text in the trie.
-        outcome: The number of its outcome; `DEAD` only where the state that a walk is like might do something else.
+        action: The number of its action; `DEAD` only where the state that a walk is like might do something else.
     """
 
     source: Ints
     token: Ints
-    outcome: Ints
+    action: Ints
 
 
 class Popped(NamedTuple):

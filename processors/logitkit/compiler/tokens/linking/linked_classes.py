@@ -1,9 +1,9 @@
 """The classes of all tokens in an automaton that is put together from copies of leaves, without a look at the vocabulary.
 
-A schema `{"name": <string>, "id": <integer>}` has a copy of the leaf for strings, and few other states. The outcomes of tokens
+A schema `{"name": <string>, "id": <integer>}` has a copy of the leaf for strings, and few other states. The actions of tokens
 are known:
 
-1. in the copy, from the leaf (`leaf_tokens`), and from the outcomes of remainders after it (`rests`): of 300 classes of tokens
+1. in the copy, from the leaf (`leaf_tokens`), and from the actions of remainders after it (`rests`): of 300 classes of tokens
    most do alike here, as the remainder `},` is dead after this copy;
 2. in the other states, by following the few tokens that are alive there (`trie_walk`): those that begin with `{"na`, and so on;
 3. in states beside a copy, as in the leaf, but for the few tokens that a walk finds (`literal_overrides`).
@@ -22,8 +22,8 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import distinct, examples, pair_numbers, stable_order
+from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets, sums_by_run
-from logitkit.compiler.tokens.effects.outcomes import Outcomes
 from logitkit.compiler.tokens.effects.rests import Rests
 from logitkit.compiler.tokens.effects.text_remainders import TextRests
 from logitkit.compiler.tokens.effects.token_classes import TokenClasses
@@ -46,7 +46,7 @@ LINKING_STEPS = 2000
 
 
 def linked_classes(
-    dfa: NestedDfa, copies: Copies, vocabulary: Vocabulary, outcomes: Outcomes, limits: Limits, falls_back: bool
+    dfa: NestedDfa, copies: Copies, vocabulary: Vocabulary, actions: ActionNumbering, limits: Limits, falls_back: bool
 ) -> TokenClasses:
     """Compute the classes of all tokens.
 
@@ -54,7 +54,7 @@ def linked_classes(
         dfa: The automaton.
         copies: The copies of leaves in it.
         vocabulary: The tokens.
-        outcomes: Numbers what tokens do.
+        actions: Numbers what tokens do.
         limits: Bounds on the work.
         falls_back: Whether states beside copies list only what they do otherwise than the states that they are like.
 
@@ -64,7 +64,7 @@ def linked_classes(
     Raises:
         PatternTooLarge: There is too much to do.
     """
-    return _Link(dfa, copies, vocabulary, outcomes, limits, falls_back).classes()
+    return _Link(dfa, copies, vocabulary, actions, limits, falls_back).classes()
 
 
 class _Link:
@@ -73,21 +73,21 @@ class _Link:
         dfa: NestedDfa,
         copies: Copies,
         vocabulary: Vocabulary,
-        outcomes: Outcomes,
+        actions: ActionNumbering,
         limits: Limits,
         falls_back: bool,
     ) -> None:
         self.falls_back = falls_back
         self.dfa, self.copies, self.vocabulary, self.limits = dfa, copies, vocabulary, limits
         limits.spend(LINKING_STEPS)
-        self.outcomes = outcomes
+        self.actions = actions
         self.owner = copies.of_states()
-        self.walk = TrieWalk(dfa, copies, outcomes, limits)
+        self.walk = TrieWalk(dfa, copies, actions, limits)
         is_text = [copies.leaves[leaf].is_text for leaf in copies.leaf.tolist()]
         ends = zip(copies.exits, is_text, strict=True)
         exits = np.array(sorted({leads for row, text in ends for leads in row if not text}), np.int64)
         self.remainders = vocabulary.remainders_of_blocks if dfa.open_blocks else vocabulary.remainders
-        self.rests = Rests(dfa, exits, self.remainders, self.walk, outcomes)
+        self.rests = Rests(dfa, exits, self.remainders, self.walk, actions)
         self.found = self._walked(self.owner >= 0)
         numbers = distinct(copies.leaf).tolist()
         self.known = [(copies.leaves[n], leaf_tokens(copies.leaves[n], vocabulary, limits)) for n in numbers]
@@ -102,7 +102,7 @@ class _Link:
             return self.rests
         copies = np.flatnonzero(self.copies.leaf == leaf).tolist()
         exits = np.array([leads for copy in copies for leads in self.copies.exits[copy]], np.int64)
-        return TextRests(known.remainders, exits, self.walk, self.outcomes)
+        return TextRests(known.remainders, exits, self.walk, self.actions)
 
     def _walked(self, inside: NDArray[np.bool_]) -> Found:
         """Follow tokens from all states that are in no copy."""
@@ -124,10 +124,10 @@ class _Link:
         columns = [found]
         for block in popped.blocks(trie):
             source, token, end, rest, height = self.rests.expanded(trie, block, self.remainders)
-            outcome = self.rests.pops(end, rest, height)
+            action = self.rests.pops(end, rest, height)
             # A copy may lead on where this is dead.
-            alive = (outcome != DEAD) | (copies.like[source] > 0) | opening[source]
-            columns.append(Found(source[alive], token[alive], outcome[alive]))
+            alive = (action != DEAD) | (copies.like[source] > 0) | opening[source]
+            columns.append(Found(source[alive], token[alive], action[alive]))
         return Found(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
     def classes(self) -> TokenClasses:
@@ -136,14 +136,14 @@ class _Link:
         common = np.zeros(len(partition.example), np.int32)
         for leaf, (of, _) in zip(self.leaves, self.known, strict=True):
             common = pair_numbers(common, leaf.merged[partition.of_leaf[of.uncounted_key]])
-        source, token, outcome = self.found
+        source, token, action = self.found
         order = stable_order(token * np.int64(self.dfa.states) + source)
-        source, token, outcome = self.found = Found(source[order], token[order], outcome[order])
+        source, token, action = self.found = Found(source[order], token[order], action[order])
         fresh = np.append(True, token[1:] != token[:-1])[: len(token)]
         met = token[fresh]
         class_of_met = common[partition.class_of[met]]
-        sets = PairSets(np.append(np.flatnonzero(fresh), len(token)), source, outcome)
-        digest = sums_by_run(digest_of_pairs(source, outcome), sets.start)
+        sets = PairSets(np.append(np.flatnonzero(fresh), len(token)), source, action)
+        digest = sums_by_run(digest_of_pairs(source, action), sets.start)
         digest += digest_of_pairs(class_of_met, class_of_met)
         example, which = distinct_sets(digest, class_of_met, sets)
         # The other tokens do alike if they are of one class. Class 0 is dead everywhere.
@@ -167,14 +167,14 @@ class _Link:
 
     def _behaviours(self, class_of: Ints, examples: Ints) -> Behaviours:
         """Return what each class does: what its example does."""
-        source, token, outcome = self.found
+        source, token, action = self.found
         symbol = class_of[token]
         mine = np.flatnonzero(examples[symbol] == token)
-        source, symbol, outcome = source[mine], symbol[mine], outcome[mine]
+        source, symbol, action = source[mine], symbol[mine], action[mine]
         columns = self._of_leaves(examples, _Overridden(len(examples), source, symbol))
-        # A dead outcome is listed where it may not be dead in the state that is fallen back to.
-        alive = (outcome != DEAD) | (self.falls_back & (self.copies.like[source] > 0))
-        columns.append((symbol[alive], source[alive], outcome[alive]))
+        # A dead action is listed where it may not be dead in the state that is fallen back to.
+        alive = (action != DEAD) | (self.falls_back & (self.copies.like[source] > 0))
+        columns.append((symbol[alive], source[alive], action[alive]))
         symbol, source, target = (
             np.concatenate([part.astype(np.int32, copy=False) for part in column])
             for column in zip(*columns, strict=True)
@@ -186,7 +186,7 @@ class _Link:
         return Behaviours(nothing, starts(count), source[order], target[order])
 
     def _of_leaves(self, examples: Ints, overridden: _Overridden) -> list[tuple[Ints, ...]]:
-        """Return the entries of leaves, except those that walks override, as columns of classes, states and outcomes."""
+        """Return the entries of leaves, except those that walks override, as columns of classes, states and actions."""
         copies = self.copies
         columns: list[tuple[Ints, ...]] = []
         beside = np.flatnonzero(copies.like)[: 0 if self.falls_back else None]
@@ -228,10 +228,10 @@ class _Link:
         return columns
 
     def _called(self, frame: Ints, inside: Ints) -> Ints:
-        """Return the outcomes of quotes that push frames, given the outcome after each."""
+        """Return the actions of quotes that push frames, given the action after each."""
         example, which = examples(frame * np.int64(2**32) + inside)
         made = [
-            self.outcomes.called(*pair) for pair in zip(frame[example].tolist(), inside[example].tolist(), strict=True)
+            self.actions.called(*pair) for pair in zip(frame[example].tolist(), inside[example].tolist(), strict=True)
         ]
         return np.array(made, np.int64)[which]
 

@@ -59,7 +59,7 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
         number: The number of the leaf.
         copies: The copies of all leaves.
         known: The behaviours of tokens in the leaf.
-        rests: The outcomes of remainders after it.
+        rests: The actions of remainders after it.
         limits: Bounds on the work.
 
     Raises:
@@ -76,7 +76,7 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
         any_count = np.array(leaf.counted.any_count)[mark]
         within = (leaf.counted.least <= length) & (length <= leaf.counted.most)
         from_quote = np.where(within | any_count, leads, DEAD)
-        leads = counted_ends(leads, length, any_count, leaf.counted, rests.outcomes)
+        leads = counted_ends(leads, length, any_count, leaf.counted, rests.actions)
     # Ends that lead to the same in all copies are of one column. Most are dead in all of them.
     live_end = np.logical_or.reduce(leads)
     column = digest_of_pairs(leads, np.arange(len(mine))[:, None]).sum(axis=0, dtype=np.uint64)
@@ -117,7 +117,7 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
     else:
         inside = np.flatnonzero(~outside)
         moves = source[inside], *known.targets.reached(target[inside].astype(np.int64))
-        does[:, inside] = counted_moves(moves, first, leaf, rests.outcomes)
+        does[:, inside] = counted_moves(moves, first, leaf, rests.actions)
     if outside.any():
         does[:, outside] = np.where(source[outside] == known.states, from_quote[:, ended], leads[:, ended])
     limits.spend(does.size // ENTRIES_A_STEP)

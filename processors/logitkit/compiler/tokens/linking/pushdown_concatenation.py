@@ -18,7 +18,7 @@ from logitkit.compiler.tokens.linking.token_concatenation import Ends, joined
 from logitkit.compiler.tokens.markers.before_marker import BeforeMarker
 from logitkit.compiler.tokens.markers.remainder_walk import Reached, reached_by
 from logitkit.compiler.tokens.tables.counted_state import MOST
-from logitkit.compiler.tokens.tables.nesting import Nesting
+from logitkit.compiler.tokens.tables.stack_actions import StackActions
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import Limits
 
@@ -43,17 +43,17 @@ def then_pushdown(
     found = [start] if bytes_of is None else reached_by(before.remainders, second, bytes_of)
     number = {start: 0}
     of = np.array([-1 if reached is None else number.setdefault(reached, len(number)) for reached in found])
-    # New outcomes come after those of the second part.
+    # New actions come after those of the second part.
     made = [reached for reached in number if reached.frames or reached.characters]
-    outcome = {reached: second.targets.outcome(i) for i, reached in enumerate(made, len(second.nesting.state))}
-    target = np.array([outcome.get(reached, reached.state) for reached in number])
+    action = {reached: second.targets.action(i) for i, reached in enumerate(made, len(second.nesting.state))}
+    target = np.array([action.get(reached, reached.state) for reached in number])
     # The classes of rests have no tokens: they say what is done after a token has closed a bracket.
     rests = np.unique(second.nesting.rest[second.nesting.rest > 0]).astype(np.int64)
     automaton, classes = joined(before, second, Ends(of, target), rests, limits)
     rest_of = np.zeros(second.classes, np.int64)
     rest_of[rests] = classes + np.arange(len(rests))
     shift = before.states - FIRST_STATE
-    nesting = _nesting(second.nesting, shift, rest_of, made)
+    nesting = _stack_actions(second.nesting, shift, rest_of, made)
     if second.nesting.cost is not None:
         costs = [int(second.cost[[reached.state, *reached.frames]].sum()) for reached in number]
         own = _costs(before, automaton, dict(zip((target + shift).tolist(), costs, strict=True)))
@@ -85,8 +85,8 @@ def _costs(before: BeforeMarker, automaton: TokenAutomaton, ends: dict[int, int]
         cost[filled] = np.minimum(least, cost[filled])
 
 
-def _nesting(old: Nesting, shift: int, rest_of: Ints, made: list[Reached]) -> Nesting:
-    """Return what tokens do to the stack, with some outcomes more, and as yet without costs."""
+def _stack_actions(old: StackActions, shift: int, rest_of: Ints, made: list[Reached]) -> StackActions:
+    """Return what tokens do to the stack, with some actions more, and as yet without costs."""
     nothing = np.zeros(len(made), np.int32)
     width = max(old.pushed.shape[1], *(len(reached.frames) for reached in made), 0)
     more = [[frame + shift for frame in reached.frames] + [0] * (width - len(reached.frames)) for reached in made]

@@ -1,7 +1,7 @@
 """The ends of rules as a graph: which end, with the frame that it pops, leads to which other end before a byte is read.
 
 In `root ::= "x" root root? | "z"`, the end of an inner `root` may be the end of the one around it, however many there are. So
-these ends lead back to themselves. Then a token pops in several ways at once: each pops one frame more, and has one outcome for
+these ends lead back to themselves. Then a token pops in several ways at once: each pops one frame more, and has one action for
 each frame.
 """
 
@@ -26,7 +26,7 @@ MOST_WAYS = 32
 
 
 def ways_of(pairs: list[tuple[int, int]]) -> list[tuple[tuple[int, int], ...]]:
-    """Return ways to pop that together do what pairs of frames and outcomes say, each with one outcome of a frame at most."""
+    """Return ways to pop that together do what pairs of frames and actions say, each with one action of a frame at most."""
     by_frame: dict[int, list[int]] = {}
     for frame, does in sorted({*pairs}):
         by_frame.setdefault(frame, []).append(does)
@@ -38,7 +38,7 @@ def widths_of(outer: dict[int, list[int]], inner: list[tuple[int, int, int]]) ->
     """Return how many ways to pop the ends of cycles have, at least one each.
 
     Args:
-        outer: For each end, the frames after which a cycle is left, once for each outcome.
+        outer: For each end, the frames after which a cycle is left, once for each action.
         inner: Ends, the frames that they pop, and the ends that they then lead to.
 
     Raises:

@@ -1,12 +1,12 @@
 """Compile a pushdown automaton over bytes that looks ahead into an automaton over the tokens of a vocabulary.
 
-What a token does is an outcome, as for every automaton that nests (`outcomes`); a token may pop frames and then be looked at
-again. The end of the text is a symbol too: EOS may pop frames before it finishes, so it has a class of its own with outcomes.
+What a token does is an action, as for every automaton that nests (`actions`); a token may pop frames and then be looked at
+again. The end of the text is a symbol too: EOS may pop frames before it finishes, so it has a class of its own with actions.
 
 A row never gets stuck. Each symbol that some state reads must be a token by itself, so every text can be spelled symbol by
-symbol. An outcome is legal only if there is room for all frames that must be opened later.
+symbol. An action is legal only if there is room for all frames that must be opened later.
 
-Where a symbol has several outcomes, so have tokens. Each layer of the result has one of them for each state and token.
+Where a symbol has several actions, so have tokens. Each layer of the result has one of them for each state and token.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.tokens.closing.grammar_closing import grammar_closing_costs
-from logitkit.compiler.tokens.effects.outcome_table import OutcomeTable
+from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.compiler.tokens.effects.whole_tokens import ENTRIES_A_STEP, whole_tokens
 from logitkit.compiler.tokens.lookahead.lookahead_suffixes import LookaheadSuffixes
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
-from logitkit.compiler.tokens.tables.nesting import Nesting
+from logitkit.compiler.tokens.tables.stack_actions import StackActions
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
@@ -37,7 +37,7 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["finite_dfa", "grammar_automaton"]
 
-# How many outcomes a token may have in one state.
+# How many actions a token may have in one state.
 MOST_LAYERS = 32
 
 
@@ -60,11 +60,11 @@ def grammar_automaton(
         name: The name of the language in an error.
         max_depth: Most frames on a stack; a token that needs more is illegal.
         closing: Whether to work out how many tokens are needed to the end; see `grammar_closing`.
-        splits: Whether a token may have several outcomes.
+        splits: Whether a token may have several actions.
 
     Raises:
         ConfigurationError: The language is empty, no text nests at most `max_depth` deep, the vocabulary cannot spell a symbol,
-            `closing` is not possible, or a token has several outcomes without `splits`.
+            `closing` is not possible, or a token has several actions without `splits`.
         PatternTooLarge: A limit is exceeded.
     """
     if dfa.start == DEAD or dfa.need[dfa.start] >= NEVER:
@@ -106,15 +106,15 @@ def grammar_automaton(
             f"{name} is not deterministic: a token may stand for itself, whatever its text is, where other text begins too; put "
             "a special token between them"
         )
-    # Numbering outcomes needs these of an automaton: its states, its ends, and how many frames each state needs.
+    # Numbering actions needs these of an automaton: its states, its ends, and how many frames each state needs.
     finished, none = dfa.step[:, dfa.end] == FINISHED, np.zeros(0, np.int64)
     outline = NestedDfa(
         np.zeros((dfa.states, 0), np.int32), dfa.byte_class, finished, dfa.start, none, none, store.after_end, dfa.need
     )
     made: list[TokenAutomaton] = []
     for layer in layers:
-        table = OutcomeTable.of(outline, store.outcomes, layer, max_depth, dfa.frame_need)
-        nesting = Nesting(
+        table = ActionTable.of(outline, store.actions, layer, max_depth, dfa.frame_need)
+        nesting = StackActions(
             dfa.frames,
             max_depth,
             table.state,

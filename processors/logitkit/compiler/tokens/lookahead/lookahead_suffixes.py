@@ -14,8 +14,8 @@ those of the ends that it leads to. Levels are worked out in their order. Some e
 pops any number of frames. They have no level, and are worked out last, together: their rests get numbers before their content
 is known.
 
-If the automaton has several outcomes for a symbol, so have its texts: a behaviour then lists a state several times. A pop that
-leads to several outcomes after a frame is several pops, the first with the first outcome after each frame, and so on.
+If the automaton has several actions for a symbol, so have its texts: a behaviour then lists a state several times. A pop that
+leads to several actions after a frame is several pops, the first with the first action after each frame, and so on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
 from logitkit.compiler.bytes.sorting import which_of
-from logitkit.compiler.tokens.effects.outcomes import Outcomes
+from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.suffix_store import Index, SuffixStore
 from logitkit.compiler.tokens.lookahead.cyclic_ends import CYCLIC, levels_of, ways_of, widths_of
 from logitkit.compiler.tokens.tables.targets import Targets
@@ -45,13 +45,13 @@ NO_MOVE = -1
 # How many moves of states are followed in the time in which one exception is traced back.
 FORWARD = 3
 
-# The size of the table in which the outcomes of texts are looked up.
+# The size of the table in which the actions of texts are looked up.
 DENSE = 2**22
 
 # The cost of finding one exception, and of working out one pop.
 EXCEPTION_STEPS, POP_STEPS = 2, 8
 
-# The cost of an exception besides, if a state may have several outcomes: equal ones are found by sorting.
+# The cost of an exception besides, if a state may have several actions: equal ones are found by sorting.
 SEVERAL_STEPS = 4
 
 
@@ -65,12 +65,14 @@ class LookaheadSuffixes(SuffixStore):
 
     def __init__(self, dfa: PushdownDfa, limits: Limits) -> None:
         states, width = dfa.step.shape
-        super().__init__(Outcomes(Targets(states + dfa.frames, dfa.frames), limits), width, limits, dfa.step.size // 4)
+        super().__init__(
+            ActionNumbering(Targets(states + dfa.frames, dfa.frames), limits), width, limits, dfa.step.size // 4
+        )
         limits.check_work(self.work)
         self.dfa = dfa
         symbol, source = np.nonzero(dfa.step.T)
         does = dfa.step.T[symbol, source].astype(np.int64)
-        # Whether a token may have several outcomes in a state.
+        # Whether a token may have several actions in a state.
         self.several = len(dfa.further) > 0
         source, symbol, does = (np.append(a, b) for a, b in zip((source, symbol, does), dfa.further.T, strict=True))
         reads, pushes, pops = does > DEAD, PushdownStep.is_push(does), does == POP
@@ -127,27 +129,27 @@ class LookaheadSuffixes(SuffixStore):
         return self._before_text(owner, source, target, symbol)
 
     def _read_forward(self, which: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return what states do that read the symbol before each of some behaviours: index, state, outcome; in order."""
+        """Return what states do that read the symbol before each of some behaviours: index, state, action; in order."""
         table = self.table
         distinct, row = which_of(which)
         place, owner = expand(table.start[distinct], table.start[distinct + 1] - table.start[distinct])
-        outcome = np.zeros(len(distinct) * self.dfa.states, np.int32)
-        outcome[owner * self.dfa.states + table.source[place]] = table.target[place]
+        action = np.zeros(len(distinct) * self.dfa.states, np.int32)
+        action[owner * self.dfa.states + table.source[place]] = table.target[place]
         owner, (source, after, move) = self._following.under(symbol)
         after += (row * self.dfa.states)[owner]
-        does = outcome.take(after)
+        does = action.take(after)
         pushes = np.flatnonzero((move != NO_MOVE) & (does != DEAD))
         does[pushes] = self._moved(move[pushes], does[pushes])
         live = np.flatnonzero(does)
         return owner[live], source[live], does[live]
 
     def _read(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return what states do that read the symbol before each of some behaviours: behaviour, state, outcome.
+        """Return what states do that read the symbol before each of some behaviours: behaviour, state, action.
 
         Args:
             owner: Which behaviour each exception is of.
             at: The state that it begins in.
-            does: Its outcome.
+            does: Its action.
             symbol: The symbol before each behaviour.
         """
         key = symbol[owner] * np.int64(self.dfa.states) + at
@@ -183,14 +185,14 @@ class LookaheadSuffixes(SuffixStore):
         return self._numbers(met, EXCEPTION_STEPS * len(source))
 
     def _moved(self, move: Ints, inside: Ints) -> Ints:
-        """Return the outcomes of moves that push frames, each with an outcome after it."""
+        """Return the actions of moves that push frames, each with an action after it."""
         several = 1 + int(inside.max(initial=0))
         pairs, inverse = which_of(move * np.int64(several) + inside)
         made = []
         for pair in pairs.tolist():
             which, does = divmod(pair, several)
             for frame in reversed(self.dfa.pushed[which]):
-                does = does and self.outcomes.called(frame, does)
+                does = does and self.actions.called(frame, does)
             made.append(does)
         return np.array(made, np.int64)[inverse]
 
@@ -212,14 +214,14 @@ class LookaheadSuffixes(SuffixStore):
             parts.append(self._popped_in_cycles(owner, end, frame, does, symbol))
 
     def _poppable(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        """Return the pops that lead to some states: behaviour, end, frame, outcome after it, level of the end."""
+        """Return the pops that lead to some states: behaviour, end, frame, action after it, level of the end."""
         found, (end, frame) = self._before.under(at)
         at = symbol[owner[found]] * self.ends + end
         pops = self._pops[at]
         return owner[found][pops], end[pops], frame[pops], does[found][pops], self._level[at[pops]]
 
     def _popped(self, owner: Ints, end: Ints, frame: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return what states do that pop: behaviour, state, outcome."""
+        """Return what states do that pop: behaviour, state, action."""
         order = np.lexsort((frame, end, owner))
         owner, end, frame, does = owner[order], end[order], frame[order], does[order]
         first = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (end[1:] != end[:-1]))[: len(owner)])
@@ -228,14 +230,14 @@ class LookaheadSuffixes(SuffixStore):
         self.limits.check_work(self.work)
         pairs = list(zip(frame.tolist(), does.tolist(), strict=True))
         if not self.several:
-            pops = [self.outcomes.pop(tuple(pairs[a:b])) for a, b in pairwise(bounds)]
+            pops = [self.actions.pop(tuple(pairs[a:b])) for a, b in pairwise(bounds)]
             return self._spread(owner[first], end[first], np.array(pops, np.int64), symbol)
-        made = [(a, self.outcomes.pop(way)) for a, b in pairwise(bounds) for way in ways_of(pairs[a:b])]
+        made = [(a, self.actions.pop(way)) for a, b in pairwise(bounds) for way in ways_of(pairs[a:b])]
         at, found = np.array(made, np.int64).reshape(-1, 2).T
         return self._spread(owner[at], end[at], found, symbol)
 
     def _spread(self, owner: Ints, end: Ints, pop: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Give the outcomes of ends to all states that have them."""
+        """Give the actions of ends to all states that have them."""
         found, (source,) = self._poppers.under(symbol[owner] * np.int64(self.ends) + end)
         return owner[found], source, pop[found]
 
@@ -270,7 +272,7 @@ class LookaheadSuffixes(SuffixStore):
             for source, f, target in inner:
                 after[source] += [(f, Targets.later(place[target, j])) for j in range(width[target])]
             ways = [way for e in sorted(alive) for way in ways_of(after[e])]
-            made = self.outcomes.pop_together(tuple(ways))
+            made = self.actions.pop_together(tuple(ways))
             owners += [one] * len(place)
             ends += [e for e, _ in place]
             pops += made

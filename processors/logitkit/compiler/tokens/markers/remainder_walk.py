@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
-from logitkit.compiler.tokens.effects.outcomes import MOST_PUSHED
+from logitkit.compiler.tokens.effects.action_numbering import MOST_PUSHED
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.vocabulary.trie import Trie
 
@@ -84,15 +84,15 @@ def _stepped(before: Reached, automaton: TokenAutomaton, symbol: int) -> Reached
     nesting, targets = automaton.nesting, automaton.targets
     frames, count = before.frames, before.characters
     target = automaton.target(before.state, symbol)
-    if targets.is_outcome(target) and nesting.counting is not None:
-        which = targets.outcome_number(target)
+    if targets.is_action(target) and nesting.counting is not None:
+        which = targets.action_number(target)
         low, high, kept, added = nesting.counting[:, which].tolist()
         if not low <= count <= high:
             return None
         if kept:
             return Reached(int(nesting.state[which]), frames, count + added)
-    while targets.is_outcome(target):
-        which = targets.outcome_number(target)
+    while targets.is_action(target):
+        which = targets.action_number(target)
         if nesting.counted(frames, automaton.states) + int(nesting.height[which]) > nesting.counted_depth:
             return None
         if not nesting.rest[which]:

@@ -50,10 +50,10 @@ class StateAndCount:
 
 
 class Counting(NamedTuple):
-    """The effects of outcomes on the count: all are [N] int32.
+    """The effects of actions on the count: all are [N] int32.
 
     Args:
-        low: The least count before the token for which the outcome is legal.
+        low: The least count before the token for which the action is legal.
         high: The greatest one.
         kept: 1 where the token's own characters are added to the count, 0 where counting starts again.
         added: How many these are.
@@ -73,7 +73,7 @@ class Counting(NamedTuple):
         """Return [S] the greatest count with which each state may be entered.
 
         Args:
-            state: [N] the state in which each outcome ends.
+            state: [N] the state in which each action ends.
             states: The number of states.
         """
         added = self.added.astype(np.int64)
@@ -90,8 +90,8 @@ class Thresholds:
     Args:
         row_start: Where the row of each state begins.
         row_target: The targets in these rows.
-        targets: Says which of them are outcomes.
-        counting: The effects of outcomes on the count.
+        targets: Says which of them are actions.
+        counting: The effects of actions on the count.
     """
 
     def __init__(
@@ -114,6 +114,6 @@ class Thresholds:
     def _of(self, state: int) -> list[int]:
         row_start, row_target, targets = self._rows
         row = row_target[int(row_start[state]) : int(row_start[state + 1])].astype(np.int64)
-        outcomes = targets.outcome_number(row[targets.is_outcome(row)])
-        changes = np.concatenate([self._counting.low[outcomes], self._counting.high[outcomes].astype(np.int64) + 1])
+        actions = targets.action_number(row[targets.is_action(row)])
+        changes = np.concatenate([self._counting.low[actions], self._counting.high[actions].astype(np.int64) + 1])
         return [0, *np.unique(changes[(changes > 0) & (changes <= MOST)]).tolist()]

@@ -14,7 +14,7 @@ from logitkit.compiler.tokens.tables.counted_state import StateAndCount
 from logitkit.compiler.tokens.tables.token_table import STAY
 
 if TYPE_CHECKING:
-    from logitkit.compiler.tokens.tables.stack_effects import StackEffects
+    from logitkit.compiler.tokens.tables.pushdown_table import PushdownTable
 
 __all__ = ["ILLEGAL", "NO_LIMIT", "LegalClasses", "Place"]
 
@@ -50,11 +50,11 @@ class Place(NamedTuple):
 class LegalClasses:
     """Which classes are legal in the places of one automaton."""
 
-    def __init__(self, automaton: StackEffects) -> None:
+    def __init__(self, automaton: PushdownTable) -> None:
         # Not the automaton itself, which keeps this: they would keep each other.
         self.nesting, self.states, self.classes = automaton.nesting, automaton.states, automaton.classes
         self.targets = automaton.targets
-        self.default, self.cost, self.outcome_cost = automaton.default, automaton.cost, automaton.outcome_cost
+        self.default, self.cost, self.action_cost = automaton.default, automaton.cost, automaton.action_cost
         self.fallback, self.counting = automaton.fallback, automaton.counting
         self.row_start, self.row_class, self.row_target = (
             automaton.row_start,
@@ -78,19 +78,19 @@ class LegalClasses:
         return legal if self.counting is None else self._within(state, count, legal)
 
     def _within(self, state: int, count: int, legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Forbid the classes whose outcomes are illegal with a count, in place. States that count fall back to nothing."""
+        """Forbid the classes whose actions are illegal with a count, in place. States that count fall back to nothing."""
         assert self.counting is not None
-        begin, symbol, which = self._outcomes
+        begin, symbol, which = self._actions
         row = slice(int(begin[state]), int(begin[state + 1]))
         low, high = self.counting.low[which[row]], self.counting.high[which[row]]
         legal[symbol[row]] &= (low <= count) & (count <= high)
         return legal
 
     @cached_property
-    def _outcomes(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.int64]]:
-        """Where the outcomes of each row begin; the class and the number of each."""
-        outside = np.flatnonzero(self.targets.is_outcome(self.row_target))
-        which = self.targets.outcome_number(self.row_target[outside].astype(np.int64))
+    def _actions(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.int64]]:
+        """Where the actions of each row begin; the class and the number of each."""
+        outside = np.flatnonzero(self.targets.is_action(self.row_target))
+        which = self.targets.action_number(self.row_target[outside].astype(np.int64))
         return np.searchsorted(outside, self.row_start), self.row_class[outside], which
 
     def _legal(self, state: int, frames: tuple[int, ...], room: int, legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -106,7 +106,7 @@ class LegalClasses:
             self._legal(below, frames, room, legal)
         row = slice(int(self.row_start[state]), int(self.row_start[state + 1]))
         legal[self.row_class[row]] = self.row_target[row] != DEAD
-        begin, symbol, which = self._outcomes
+        begin, symbol, which = self._actions
         row = slice(int(begin[state]), int(begin[state + 1]))
         if row.start < row.stop:
             nesting = self.nesting
@@ -118,7 +118,7 @@ class LegalClasses:
 
     def _behind(self, frames: tuple[int, ...], room: int) -> NDArray[np.bool_]:
         """Return [C] which rests of tokens are legal once the innermost frame is popped; class 0, which is not a rest, is."""
-        # More room than any outcome needs is the same as that much.
+        # More room than any action needs is the same as that much.
         room = min(room, self.highest)
         found = self._after.get((frames, room))
         if found is None:
@@ -148,14 +148,14 @@ class LegalClasses:
         row = slice(int(self.row_start[state]), int(self.row_start[state + 1]))
         target = self.row_target[row].astype(np.int64)
         below = int(self.cost[[*frames]].sum())
-        outside = self.targets.is_outcome(target)
+        outside = self.targets.is_action(target)
         cost = np.where(target == DEAD, ILLEGAL, self.cost.take(np.where(outside, DEAD, target)) + below)
         # To end is always possible where it is legal.
         cost[target == FINISHED] = -1
         if outside.any():
-            which = self.targets.outcome_number(target[outside])
+            which = self.targets.action_number(target[outside])
             rest = nesting.rest[which]
-            behind = self.outcome_cost[which] + below
+            behind = self.action_cost[which] + below
             if rest.any():
                 after = np.full(self.classes, ILLEGAL, np.int64)
                 if frames:

@@ -1,22 +1,23 @@
-"""Targets: numbers that say where a token leads, to a state or to an outcome.
+"""Targets: numbers that say where a token leads, to a state or to a stack action.
 
-Most tokens lead to a state and do nothing else. Few do something to the stack or the count, and this is an *outcome*, described
-in tables of its own (`Outcomes`, `Nesting`). A table of tokens has millions of entries, so both are plain numbers in one array:
-states first, then outcomes. The last states are frames: no row is ever in one, but its line of the table says what the rest of a
-token does after the frame is popped.
+Most tokens lead to a state and do nothing else. Few do something to the stack or the count, and this is an *stack action*,
+described
+in tables of its own (`ActionNumbering`, `StackActions`). A table of tokens has millions of entries, so both are plain numbers in
+one array: states first, then stack actions. The last states are frames: no row is ever in one, but its line of the table says
+what the rest of a token does after the frame is popped.
 
 By hand, for an automaton of 120 states, of which 20 are frames:
 
     7      state 7
-    103    frame 3, in tables of frames that outcomes push
-    120    outcome 0
-    125    outcome 5
+    103    frame 3, in tables of frames that stack actions push
+    120    action 0
+    125    action 5
 
 Invariants: while an automaton is compiled, there are targets for counted moves as well, from 2**29 on (`CountedMoves`): no limit
-allows that many states and outcomes. Outcomes that lead to each other get their numbers together; until then, negative numbers
-stand for them. In the tables of an automaton, there are none, and targets are dense: an array of states and
-then outcomes has an entry for each target. In the tables of a registry, automata have different numbers of states, so outcomes
-begin at 2**30 for all of them (`REGISTRY_TARGETS`). If all states move by a number, outcomes move by the same.
+allows that many states and stack actions. Stack actions that lead to each other get their numbers together; until then, negative
+numbers stand for them. In the tables of an automaton, there are none, and targets are dense: an array of states and
+then stack actions has an entry for each target. In the tables of a registry, automata have different numbers of states, so stack
+actions begin at 2**30 for all of them (`REGISTRY_TARGETS`). If all states move by a number, stack actions move by the same.
 """
 
 from __future__ import annotations
@@ -59,22 +60,22 @@ class Targets:
         """Return the number of the frame that a state stands for."""
         return state - self.first_frame
 
-    def outcome(self, number: _Number) -> _Number:
-        """Return the target of an outcome."""
+    def action(self, number: _Number) -> _Number:
+        """Return the target of a stack action."""
         return number + self.states
 
     @overload
-    def is_outcome(self, target: int) -> bool: ...
+    def is_action(self, target: int) -> bool: ...
     @overload
-    def is_outcome(self, target: NDArray[Any]) -> NDArray[Any]: ...
+    def is_action(self, target: NDArray[Any]) -> NDArray[Any]: ...
     @overload
-    def is_outcome(self, target: Tensor) -> Tensor: ...
-    def is_outcome(self, target: int | NDArray[Any] | Tensor) -> bool | NDArray[Any] | Tensor:
-        """Return whether targets are outcomes, not states."""
+    def is_action(self, target: Tensor) -> Tensor: ...
+    def is_action(self, target: int | NDArray[Any] | Tensor) -> bool | NDArray[Any] | Tensor:
+        """Return whether targets are stack actions, not states."""
         return target >= self.states
 
-    def outcome_number(self, target: _Number) -> _Number:
-        """Return the number of the outcome that a target is."""
+    def action_number(self, target: _Number) -> _Number:
+        """Return the number of the stack action that a target is."""
         return target - self.states
 
     @staticmethod
@@ -100,17 +101,17 @@ class Targets:
 
     @staticmethod
     def later(place: int) -> int:
-        """Return what stands for an outcome that has no number yet, given its place among those that get theirs with it."""
+        """Return what stands for a stack action that has no number yet, given its place among those that get theirs with it."""
         return -1 - place
 
     @staticmethod
     def is_later(target: int) -> bool:
-        """Return whether a target is an outcome without a number."""
+        """Return whether a target is a stack action without a number."""
         return target < 0
 
     @staticmethod
     def later_place(target: int) -> int:
-        """Return the place of an outcome without a number."""
+        """Return the place of a stack action without a number."""
         return -1 - target
 
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import FINISHED
-from logitkit.compiler.tokens.tables.nesting import FLAT, Nesting
 from logitkit.compiler.tokens.tables.place import Place
+from logitkit.compiler.tokens.tables.pushdown_table import PushdownTable
 from logitkit.compiler.tokens.tables.short_fallbacks import Rows, shortened
-from logitkit.compiler.tokens.tables.stack_effects import StackEffects
+from logitkit.compiler.tokens.tables.stack_actions import FLAT, StackActions
 from logitkit.vocabulary.ranges import expand
 
 __all__ = ["TokenAutomaton", "commonest_end", "complete_with"]
@@ -51,7 +51,7 @@ def commonest_end(ends: Mapping[int, NDArray[np.bool_]]) -> tuple[NDArray[np.boo
 
 
 @dataclass(frozen=True, eq=False)
-class TokenAutomaton(StackEffects):
+class TokenAutomaton(PushdownTable):
     """The texts of a language, in tokens.
 
     Args:
@@ -62,7 +62,7 @@ class TokenAutomaton(StackEffects):
         work: Steps that compiling it took.
         dropped: Notes about parts of the language that were left out when it was compiled.
         ignored: Notes about annotations.
-        layers: Further outcomes, if the language is not deterministic: automata with the same classes, states and frames.
+        layers: Further actions, if the language is not deterministic: automata with the same classes, states and frames.
     """
 
     accepting: NDArray[np.bool_]
@@ -85,7 +85,7 @@ class TokenAutomaton(StackEffects):
         pad_id: int | None,
         fallback: NDArray[np.int64] | None = None,
         ends: Mapping[int, NDArray[np.bool_]] = NO_ENDS,
-        nesting: Nesting = FLAT,
+        nesting: StackActions = FLAT,
         end_class: int | None = None,
     ) -> TokenAutomaton:
         """Turn a table by class into one by state, and give the EOS ids a class of their own.
@@ -99,7 +99,7 @@ class TokenAutomaton(StackEffects):
             pad_id: Id that a finished row may emit besides.
             fallback: [S] the state that each state falls back to, where the behaviours list only what differs from that.
             ends: For some EOS ids [S] where they are legal; what their classes do otherwise does not count.
-            nesting: The outcomes, which are the targets that are not states.
+            nesting: The actions, which are the targets that are not states.
             end_class: The class of EOS ids that are not among `ends`, if they do more than finish: they may pop frames first.
         """
         states = len(accepting)
@@ -118,7 +118,7 @@ class TokenAutomaton(StackEffects):
         owner = np.repeat(np.arange(classes, dtype=narrow), behaviours.start[1:] - behaviours.start[:-1])
         # A stable sort of 16-bit numbers is a radix sort: linear.
         order = np.argsort(behaviours.source.astype(np.uint16 if states < 2**16 else np.int32), kind="stable")
-        # Outcomes are targets beyond its states.
+        # Actions are targets beyond its states.
         highest = max(states, int(behaviours.target.max(initial=0)))
         target: Ints = behaviours.target.astype(np.int16 if highest < 2**15 else np.int32)
         row_start = starts(np.bincount(behaviours.source, minlength=states))

@@ -46,7 +46,7 @@ class TokenTable:
         default: [C] int32, target under each class from the states whose row does not list it: a state, `DEAD` or `STAY`.
         row_start: [S + 1] int64, where the row of each state begins.
         row_class: The classes that a row lists, ascending.
-        row_target: Their targets, as integers that hold all states. Numbers from `S` on are outcomes of the automaton.
+        row_target: Their targets, as integers that hold all states. Numbers from `S` on are actions of the automaton.
         fallback: [S] the state that each state falls back to, the start state to itself: a class that a row does not list
             does what it does there. None: it does its default at once.
     """

@@ -2,7 +2,7 @@
 
 A token, or the end of one, may leave the state in which it begins for another one; push frames besides; or close the bracket in
 which it begins, so that the bytes after that go on in the state that the popped frame stands for. The effect of these bytes has a
-number too, that of a *rest*: the outcome after each frame that may be popped.
+number too, that of a *rest*: the action after each frame that may be popped.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from logitkit.compiler.tokens.tables.counted_state import MOST
 from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.limits import Limits
 
-__all__ = ["NOTHING_COUNTED", "CountedMoves", "Outcome", "Outcomes"]
+__all__ = ["NOTHING_COUNTED", "ActionNumbering", "CountedMoves", "StackAction"]
 
-# The fields of an outcome from `low` on, if it is independent of the count and does nothing to it.
+# The fields of an action from `low` on, if it is independent of the count and does nothing to it.
 NOTHING_COUNTED = (0, MOST, False, 0)
 
 # Frames that one token may push: more than any token of a real vocabulary has brackets.
 MOST_PUSHED = 64
 
 
-class Outcome(NamedTuple):
+class StackAction(NamedTuple):
     """The effect of a token, or of the end of one.
 
     Args:
@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
 
 
 class CountedMoves(NamedTuple):
-    """Outcomes that lead to a state and count, and do nothing else: [N] each, as in `Outcome`."""
+    """Actions that lead to a state and count, and do nothing else: [N] each, as in `StackAction`."""
 
     state: NDArray[np.int64]
     high: NDArray[np.int64]
@@ -64,11 +64,11 @@ class CountedMoves(NamedTuple):
     added: NDArray[np.int64]
 
 
-class Outcomes:
-    """Numbers outcomes, as targets beside the states, and rests from 1 on.
+class ActionNumbering:
+    """Numbers actions, as targets beside the states, and rests from 1 on.
 
     Args:
-        targets: The numbers of states and outcomes.
+        targets: The numbers of states and actions.
         limits: Bound on how many there are.
         uncounted: Frames that no bracket pushes.
     """
@@ -77,26 +77,26 @@ class Outcomes:
         self.targets = targets
         self.uncounted = uncounted
         self.limits = limits
-        self.known: list[Outcome] = []
-        # The outcome of each rest after each frame that it may pop; rest 0 does nothing.
+        self.known: list[StackAction] = []
+        # The action of each rest after each frame that it may pop; rest 0 does nothing.
         self.rests: list[dict[int, int]] = [{}]
         # Moves that only count, in blocks: there may be thousands, which are never looked at one by one.
         self._counted = 0
         self._blocks: list[CountedMoves] = []
-        self._number: dict[Outcome, int] = {}
+        self._number: dict[StackAction, int] = {}
         self._rest_number: dict[tuple[tuple[int, int], ...], int] = {(): 0}
         self._together: dict[tuple[tuple[tuple[int, int], ...], ...], list[int]] = {}
         self._behind: dict[tuple[int, int], int] = {}
 
-    def number(self, outcome: Outcome) -> int:
-        """Return the number of an outcome: a state if nothing else happens, `DEAD` if nothing can go on."""
-        if not outcome.rest and (outcome.state == DEAD or not (outcome.pushed or outcome.height or outcome.counts)):
-            return outcome.state
-        found = self._number.get(outcome)
+    def number(self, action: StackAction) -> int:
+        """Return the number of an action: a state if nothing else happens, `DEAD` if nothing can go on."""
+        if not action.rest and (action.state == DEAD or not (action.pushed or action.height or action.counts)):
+            return action.state
+        found = self._number.get(action)
         if found is None:
-            found = self._number[outcome] = self.targets.outcome(len(self.known))
+            found = self._number[action] = self.targets.action(len(self.known))
             self.limits.check_states(found)
-            self.known.append(outcome)
+            self.known.append(action)
         return found
 
     def add_counted(self, moves: CountedMoves) -> NDArray[np.int64]:
@@ -114,39 +114,39 @@ class Outcomes:
             self._blocks = [CountedMoves(*map(np.concatenate, zip(*self._blocks, strict=True)))]
         return self._blocks[0]
 
-    def outcome(self, number: int) -> Outcome:
-        """Return the outcome that a number stands for."""
+    def action(self, number: int) -> StackAction:
+        """Return the action that a number stands for."""
         targets = self.targets
-        if not targets.is_outcome(number):
-            return Outcome(number, (), 0, 0)
+        if not targets.is_action(number):
+            return StackAction(number, (), 0, 0)
         if not targets.is_counted_move(number):
-            return self.known[targets.outcome_number(number)]
+            return self.known[targets.action_number(number)]
         move = targets.counted_move_number(number)
         state, high, kept, added = (int(column[move]) for column in self.counted)
-        return Outcome(state, (), 0, 0, 0, high, bool(kept), added)
+        return StackAction(state, (), 0, 0, 0, high, bool(kept), added)
 
     def pop(self, behind: tuple[tuple[int, int], ...]) -> int:
-        """Return the number of the outcome that pops a frame.
+        """Return the number of the action that pops a frame.
 
         Args:
-            behind: The frames that may be popped, ascending, each with the number of the outcome after it; all are alive.
+            behind: The frames that may be popped, ascending, each with the number of the action after it; all are alive.
         """
         rest = self._rest_number.setdefault(behind, len(self.rests))
         if rest == len(self.rests):
             self.rests.append(dict(behind))
-        return self.number(Outcome(DEAD, (), rest, 0)) if rest else DEAD
+        return self.number(StackAction(DEAD, (), rest, 0)) if rest else DEAD
 
     def pop_together(self, behind: tuple[tuple[tuple[int, int], ...], ...]) -> list[int]:
-        """Return the numbers of outcomes that pop a frame and then do the same as one of them.
+        """Return the numbers of actions that pop a frame and then do the same as one of them.
 
         Args:
-            behind: For each of them, the frames and outcomes as for `pop`. They may name each other (`Targets.later`).
+            behind: For each of them, the frames and actions as for `pop`. They may name each other (`Targets.later`).
         """
         found = self._together.get(behind)
         if found is None:
             first = len(self.rests)
             self.rests.extend({} for _ in behind)
-            found = [self.number(Outcome(DEAD, (), first + i, 0)) for i in range(len(behind))]
+            found = [self.number(StackAction(DEAD, (), first + i, 0)) for i in range(len(behind))]
             targets = self.targets
             for rest, pairs in enumerate(behind, first):
                 self.rests[rest] = {
@@ -156,20 +156,20 @@ class Outcomes:
         return found
 
     def called(self, frame: int, inside: int) -> int:
-        """Return the number of the outcome of a bracket that pushes a frame, given the outcome after that bracket."""
+        """Return the number of the action of a bracket that pushes a frame, given the action after that bracket."""
         found = self._behind.get((frame, inside))
         if found is None:
             found = self._behind[frame, inside] = self.number(self._called(frame, inside))
         return found
 
-    def _called(self, frame: int, inside: int) -> Outcome:
-        does = self.outcome(inside)
+    def _called(self, frame: int, inside: int) -> StackAction:
+        does = self.action(inside)
         state, pushed, rest, height = does[:4]
         height += frame not in self.uncounted
         if not rest:
             alive = state != DEAD and len(pushed) < MOST_PUSHED
-            return Outcome(state, (frame, *pushed), 0, height, *does[4:]) if alive else Outcome(DEAD, (), 0, 0)
-        after = self.outcome(self.rests[rest].get(frame, DEAD))
+            return StackAction(state, (frame, *pushed), 0, height, *does[4:]) if alive else StackAction(DEAD, (), 0, 0)
+        after = self.action(self.rests[rest].get(frame, DEAD))
         if not after.rest and after.state == DEAD:
             return after
-        return Outcome(after.state, after.pushed, after.rest, max(height, after.height), *after[4:])
+        return StackAction(after.state, after.pushed, after.rest, max(height, after.height), *after[4:])

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints
 
-__all__ = ["FLAT", "Nesting"]
+__all__ = ["FLAT", "StackActions"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Nesting:
+class StackActions:
     """The effects of tokens on the stack, besides leading to a state.
 
-    An outcome (`Targets`) pops a frame, and then does what its rest does in the frame's row; or it pushes frames and leads to a
+    An action (`Targets`) pops a frame, and then does what its rest does in the frame's row; or it pushes frames and leads to a
     state.
 
     Args:
@@ -31,7 +31,7 @@ class Nesting:
         cost: [S] int32, tokens that are needed, at least, from each state to its closing bracket, or to the end; for a frame,
             from the state after it. None: nothing is counted.
         strings: Number of frames that stand for strings. A string may be open besides as many brackets as are allowed.
-        counting: [4, N] int32, what outcomes do to the count of a state (`Counting`). None: nothing.
+        counting: [4, N] int32, what actions do to the count of a state (`Counting`). None: nothing.
         blocks: Number of frames of calls that do not recur, such as those of blocks of items. They are the last of all.
         open_blocks: How many of these may be open, at most, besides as many brackets as are allowed.
     """
@@ -50,7 +50,7 @@ class Nesting:
     open_blocks: int = 0
 
     @classmethod
-    def counting_tokens(cls, cost: NDArray[np.int32]) -> Nesting:
+    def counting_tokens(cls, cost: NDArray[np.int32]) -> StackActions:
         """Return that of an automaton without frames, whose rows may count the tokens that are left to them."""
         # Rows have room for a frame, which tells them from rows that have nothing but a state.
         return replace(FLAT, max_depth=1, cost=cost)
@@ -98,4 +98,4 @@ def _nothing(*shape: int) -> NDArray[np.int32]:
 
 
 # That of an automaton whose states say everything.
-FLAT = Nesting(0, 0, _nothing(0), _nothing(0, 0), _nothing(0), _nothing(0), 0)
+FLAT = StackActions(0, 0, _nothing(0), _nothing(0, 0), _nothing(0), _nothing(0), 0)

@@ -1,4 +1,4 @@
-"""The outcomes that the tokens of a vocabulary have, numbered for the runtime."""
+"""The actions that the tokens of a vocabulary have, numbered for the runtime."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import which_of
-from logitkit.compiler.tokens.effects.outcomes import NOTHING_COUNTED, CountedMoves, Outcome, Outcomes
+from logitkit.compiler.tokens.effects.action_numbering import (
+    NOTHING_COUNTED,
+    ActionNumbering,
+    CountedMoves,
+    StackAction,
+)
 
-__all__ = ["OutcomeTable"]
+__all__ = ["ActionTable"]
 
 # Up to this many numbers, looking them up one by one is faster than with arrays.
 FEW = 64
@@ -24,12 +29,12 @@ DEEPEST = 2**20
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class OutcomeTable:
-    """The outcomes of tokens as arrays, and the behaviours of all classes: those of tokens, and then those of rests in frames.
+class ActionTable:
+    """The actions of tokens as arrays, and the behaviours of all classes: those of tokens, and then those of rests in frames.
 
     Args:
         behaviours: The target of each class in each state (`Targets`).
-        state: [N] int32, the state in which each outcome ends.
+        state: [N] int32, the state in which each action ends.
         pushed: [N, P] int32, the frames that it pushes, then 0.
         rest: [N] int32, the class of the rest that goes on after the frame that it pops, 0 if it pops none.
         height: [N] int32, how many more frames there must be room for.
@@ -51,29 +56,29 @@ class OutcomeTable:
     def of(
         cls,
         dfa: NestedDfa,
-        outcomes: Outcomes,
+        actions: ActionNumbering,
         tokens: Behaviours,
         deepest: int = DEEPEST,
         frame_need: NDArray[np.int64] | None = None,
-    ) -> OutcomeTable:
+    ) -> ActionTable:
         """Keep what the behaviours of tokens lead to, and add to heights what must be opened later.
 
         Args:
             dfa: The automaton.
-            outcomes: The outcomes that targets stand for.
+            actions: The actions that targets stand for.
             tokens: The behaviour of every class of tokens.
             deepest: Most frames on a stack: `pops` of tokens that pop any number of frames.
             frame_need: [F] the most that is needed after each frame; None: what the automaton says.
         """
-        return _Numbering(dfa, outcomes, len(tokens), deepest, frame_need).table(tokens)
+        return _Numbering(dfa, actions, len(tokens), deepest, frame_need).table(tokens)
 
     @classmethod
-    def none(cls, behaviours: Behaviours) -> OutcomeTable:
+    def none(cls, behaviours: Behaviours) -> ActionTable:
         """Return the table of a finite automaton."""
         nothing = np.zeros(0, np.int32)
         return cls(behaviours, nothing, np.zeros((0, 0), np.int32), nothing, nothing, np.zeros(0, np.int64), 0)
 
-    def without(self, hopeless: NDArray[np.bool_]) -> OutcomeTable:
+    def without(self, hopeless: NDArray[np.bool_]) -> ActionTable:
         """Send to death what leads to one of some states or frames, [S] bool."""
         lost = hopeless[self.state] | (hopeless[self.pushed] & (self.pushed > 0)).any(axis=1)
         dead = np.concatenate([hopeless, lost & (self.rest == 0)])
@@ -85,29 +90,29 @@ class OutcomeTable:
 
 
 class _Numbering:
-    """New numbers of the outcomes and rests that are met."""
+    """New numbers of the actions and rests that are met."""
 
     def __init__(
-        self, dfa: NestedDfa, outcomes: Outcomes, classes: int, deepest: int, frame_need: NDArray[np.int64] | None
+        self, dfa: NestedDfa, actions: ActionNumbering, classes: int, deepest: int, frame_need: NDArray[np.int64] | None
     ) -> None:
         self.deepest = deepest
-        self.outcomes = outcomes
+        self.actions = actions
         self.need = dfa.need.tolist()
         self.frame_need = (dfa.frame_need if frame_need is None else frame_need).tolist()
-        self.targets = outcomes.targets
+        self.targets = actions.targets
         # Whether each state gets another number; the last entry stands for all targets that are not states.
         self.changes = np.append(dfa.need > 0, True)
         self.classes = classes
         self.rests: dict[int, int] = {}
-        self.found: dict[Outcome, int] = {}
-        ends = [dict(pairs) for pairs in _after_ends(dfa, outcomes)]
-        self.plain_ends = {n: ends.index(rest) for n, rest in enumerate(outcomes.rests) if rest and rest in ends}
+        self.found: dict[StackAction, int] = {}
+        ends = [dict(pairs) for pairs in _after_ends(dfa, actions)]
+        self.plain_ends = {n: ends.index(rest) for n, rest in enumerate(actions.rests) if rest and rest in ends}
 
     def of(self, number: int) -> int:
-        """Return the number of an outcome from now on."""
-        outcome = self.outcomes.outcome(number)
-        uncounted = self.outcomes.uncounted
-        state, pushed, rest, height = outcome[:4]
+        """Return the number of an action from now on."""
+        action = self.actions.action(number)
+        uncounted = self.actions.uncounted
+        state, pushed, rest, height = action[:4]
         if rest:
             rest = self.rests.setdefault(rest, self.classes + len(self.rests))
         else:
@@ -118,16 +123,16 @@ class _Numbering:
                 height = max(height, open_brackets + self.frame_need[frame])
                 open_brackets += frame not in uncounted
             height = max(height, open_brackets + self.need[state])
-            if not (height or pushed or outcome.counts):
+            if not (height or pushed or action.counts):
                 return state
         if uncounted and (height or pushed):
             # There is always room for a string, besides as many brackets as are allowed.
             height += 1
-        outcome = Outcome(state, pushed, rest, height, *outcome[4:])
-        return self.targets.outcome(self.found.setdefault(outcome, len(self.found)))
+        action = StackAction(state, pushed, rest, height, *action[4:])
+        return self.targets.action(self.found.setdefault(action, len(self.found)))
 
     def all_of(self, numbers: Ints) -> Ints:
-        """Return the numbers of some outcomes from now on."""
+        """Return the numbers of some actions from now on."""
         # Most are states in which nothing must be opened. Moves that only count get their numbers at the end.
         changes = self.changes[np.minimum(numbers, len(self.changes) - 1)]
         other = np.flatnonzero(changes & ~self.targets.is_counted_move(numbers))
@@ -144,16 +149,16 @@ class _Numbering:
         found = {n: self.of(n) for n in sorted({*numbers}) if (n >= len(need) or need[n]) and not moves(n)}
         return np.array([found.get(n, n) for n in numbers], np.int64)
 
-    def table(self, tokens: Behaviours) -> OutcomeTable:
+    def table(self, tokens: Behaviours) -> ActionTable:
         does = [self.all_of(tokens.target)]
         frames: list[int] = []
         each: list[int] = []
-        # The outcomes of rests may name further rests.
+        # The actions of rests may name further rests.
         met: list[int] = []
         while len(met) < len(self.rests):
             met = [*self.rests]
             for number in met[len(each) :]:
-                rest = self.outcomes.rests[number]
+                rest = self.actions.rests[number]
                 each.append(len(rest))
                 frames.extend(rest)
                 does.append(self.few_of([*rest.values()]))
@@ -163,11 +168,11 @@ class _Numbering:
         plain = {self.rests[number]: end for number, end in self.plain_ends.items() if number in self.rests}
         behaviours, moves = self._with_moves(Behaviours(default, start, source, np.concatenate(does)))
         more = len(moves.state)
-        columns = zip(*self.found, strict=True) if self.found else [()] * len(Outcome._fields)
+        columns = zip(*self.found, strict=True) if self.found else [()] * len(StackAction._fields)
         state, pushed, goes_on, height, *counts = columns
         counts_any = more or any(values != NOTHING_COUNTED for values in {*zip(*counts, strict=True)})
         nothing = np.zeros(more, np.int32)
-        return OutcomeTable(
+        return ActionTable(
             behaviours,
             np.append(np.array(state, np.int32), moves.state.astype(np.int32)),
             self._frames(pushed, more),
@@ -183,7 +188,7 @@ class _Numbering:
         )
 
     def _frames(self, pushed: Sequence[tuple[int, ...]], more: int) -> NDArray[np.int32]:
-        """Return the frames that outcomes push, as states, and rows for those that push nothing."""
+        """Return the frames that actions push, as states, and rows for those that push nothing."""
         found = np.zeros((len(pushed) + more, max(map(len, pushed), default=0)), np.int32)
         for place in range(found.shape[1]):
             found[: len(pushed), place] = [
@@ -194,24 +199,24 @@ class _Numbering:
     def height_of(self, states: Ints) -> NDArray[np.int32]:
         """Return how many frames there must be room for in some states; see `of`."""
         need = np.array(self.need, np.int32)[states]
-        return need + (need > 0) if self.outcomes.uncounted else need
+        return need + (need > 0) if self.actions.uncounted else need
 
     def _with_moves(self, behaviours: Behaviours) -> tuple[Behaviours, CountedMoves]:
-        """Number the moves that only count, after all other outcomes, and return them."""
+        """Number the moves that only count, after all other actions, and return them."""
         target = behaviours.target
         places = np.flatnonzero(self.targets.is_counted_move(target))
         used, number = which_of(self.targets.counted_move_number(target[places]))
-        target[places] = self.targets.outcome(len(self.found) + number)
+        target[places] = self.targets.action(len(self.found) + number)
         if not len(used):
             return behaviours, CountedMoves(*(used for _ in CountedMoves._fields))
-        return behaviours, CountedMoves(*(column[used] for column in self.outcomes.counted))
+        return behaviours, CountedMoves(*(column[used] for column in self.actions.counted))
 
     def _pops(self) -> int:
         leads = {
-            number: [rest for n in self.outcomes.rests[number].values() if (rest := self.outcomes.outcome(n).rest)]
+            number: [rest for n in self.actions.rests[number].values() if (rest := self.actions.action(n).rest)]
             for number in self.rests
         }
-        chain = [0] * len(self.outcomes.rests)
+        chain = [0] * len(self.actions.rests)
         if all(rest < number for number, rests in leads.items() for rest in rests):
             for number in sorted(leads):
                 chain[number] = 1 + max([chain[rest] for rest in leads[number]], default=0)
@@ -227,8 +232,8 @@ class _Numbering:
         return min(int(longest.max()), self.deepest)
 
 
-def _after_ends(dfa: NestedDfa, outcomes: Outcomes) -> list[list[tuple[int, int]]]:
-    """Return for each end the frames that it may pop, each with the state after it, or the outcome of the end that follows."""
+def _after_ends(dfa: NestedDfa, actions: ActionNumbering) -> list[list[tuple[int, int]]]:
+    """Return for each end the frames that it may pop, each with the state after it, or the action of the end that follows."""
     ends, returns = dfa.after_ends(), dfa.returns
     if not returns:
         return ends
@@ -236,6 +241,6 @@ def _after_ends(dfa: NestedDfa, outcomes: Outcomes) -> list[list[tuple[int, int]
     @cache
     def followed(end: int) -> list[tuple[int, int]]:
         # Blocks of items are in each other, so only few ends follow each other.
-        return [(f, outcomes.pop(tuple(followed(returns[s]))) if s in returns else s) for f, s in ends[end]]
+        return [(f, actions.pop(tuple(followed(returns[s]))) if s in returns else s) for f, s in ends[end]]
 
     return [followed(end) for end in range(len(ends))]

@@ -1,8 +1,8 @@
 """The effects of tokens on the stack and the count of a row, besides leading from state to state.
 
 In `{"a": {"a": ...}}` the bracket that opens a member's value pushes a frame, which says what comes after the value; the bracket
-that closes it pops that frame. A token may do both, several times. Its whole effect is an *outcome*, worked out when the
-automaton is compiled; here it is looked up. An automaton whose states say everything has no outcomes, and rows under it have
+that closes it pops that frame. A token may do both, several times. Its whole effect is an *action*, worked out when the
+automaton is compiled; here it is looked up. An automaton whose states say everything has no actions, and rows under it have
 neither stack nor count.
 """
 
@@ -17,27 +17,27 @@ from numpy.typing import NDArray
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.tables.counted_state import Counting, StateAndCount, Thresholds
-from logitkit.compiler.tokens.tables.nesting import FLAT, Nesting
 from logitkit.compiler.tokens.tables.packed_stacks import Packed, frames_of, packed
 from logitkit.compiler.tokens.tables.place import NO_LIMIT, LegalClasses, Place
+from logitkit.compiler.tokens.tables.stack_actions import FLAT, StackActions
 from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.compiler.tokens.tables.token_table import TokenTable
 
-__all__ = ["StackEffects"]
+__all__ = ["PushdownTable"]
 
 # The most bytes that are kept of effects on stacks, since rows come back to the same ones: some thousand of the usual depth.
 REMEMBERED_BYTES = 2**21
 
 
 @dataclass(frozen=True, eq=False)
-class StackEffects(TokenTable):
+class PushdownTable(TokenTable):
     """A table of tokens whose rows may have a stack of frames, each standing for what comes once an open bracket is closed.
 
     Args:
         nesting: The effects of tokens on the stack.
     """
 
-    nesting: Nesting = field(default=FLAT, kw_only=True)
+    nesting: StackActions = field(default=FLAT, kw_only=True)
 
     @property
     def has_stacks(self) -> bool:
@@ -46,7 +46,7 @@ class StackEffects(TokenTable):
 
     @cached_property
     def targets(self) -> Targets:
-        """The numbers of its states, frames and outcomes."""
+        """The numbers of its states, frames and actions."""
         return Targets(self.states, self.nesting.frames)
 
     @property
@@ -60,35 +60,35 @@ class StackEffects(TokenTable):
         return np.zeros(self.states, np.int64) if self.nesting.cost is None else self.nesting.cost.astype(np.int64)
 
     @cached_property
-    def outcome_cost(self) -> NDArray[np.int64]:
-        """[N] tokens that are needed after each outcome that pushes."""
+    def action_cost(self) -> NDArray[np.int64]:
+        """[N] tokens that are needed after each action that pushes."""
         pushed = np.where(self.nesting.pushed > 0, self.cost[self.nesting.pushed], 0)
         found: NDArray[np.int64] = self.cost[self.nesting.state] + pushed.sum(axis=1)
         return found
 
-    def _outcome(self, which: int) -> tuple[int, tuple[int, ...], int, int]:
-        """Return the state, the pushed frames, the rest and the height of an outcome."""
-        found = self._outcomes.get(which)
+    def _action(self, which: int) -> tuple[int, tuple[int, ...], int, int]:
+        """Return the state, the pushed frames, the rest and the height of an action."""
+        found = self._actions.get(which)
         if found is None:
             nesting = self.nesting
             pushed = tuple([frame for frame in nesting.pushed[which].tolist() if frame])
             found = int(nesting.state[which]), pushed, int(nesting.rest[which]), int(nesting.height[which])
-            self._outcomes[which] = found
+            self._actions[which] = found
         return found
 
     @cached_property
-    def _outcomes(self) -> dict[int, tuple[int, tuple[int, ...], int, int]]:
-        """The outcomes that were asked for: rows meet few of them."""
+    def _actions(self) -> dict[int, tuple[int, tuple[int, ...], int, int]]:
+        """The actions that were asked for: rows meet few of them."""
         return {}
 
     @cached_property
-    def first_outcome(self) -> int:
-        """The least target that is an outcome, to compare with at every token: `targets.is_outcome` would take longer."""
-        return self.targets.outcome(0)
+    def first_action(self) -> int:
+        """The least target that is an action, to compare with at every token: `targets.is_action` would take longer."""
+        return self.targets.action(0)
 
     @cached_property
     def counting(self) -> Counting | None:
-        """The effects of outcomes on the count of a state; None: they have no effect."""
+        """The effects of actions on the count of a state; None: they have no effect."""
         return None if self.nesting.counting is None else Counting.of(self.nesting.counting)
 
     def step(self, state: int, stack: Packed, token: int) -> tuple[int, Packed]:
@@ -97,12 +97,12 @@ class StackEffects(TokenTable):
             return state, stack
         target = self.next(StateAndCount.state(state), token)
         # Few tokens do anything to the stack.
-        if DEAD < target < self.first_outcome:
+        if DEAD < target < self.first_action:
             return target, stack
         return self.behind(target, stack, StateAndCount.count(state))
 
     def behind(self, target: int, stack: Packed, count: int) -> tuple[int, Packed]:
-        """Return the state and the stack after a target, be it a state, `DEAD` or an outcome.
+        """Return the state and the stack after a target, be it a state, `DEAD` or an action.
 
         Args:
             target: The target.
@@ -124,11 +124,11 @@ class StackEffects(TokenTable):
 
     @cached_property
     def _counts(self) -> dict[int, tuple[int, ...]]:
-        """For each target that is an outcome, the state that it leads to, and what it does to the count."""
+        """For each target that is an action, the state that it leads to, and what it does to the count."""
         if self.counting is None:
             return {}
         effects = zip(*(column.tolist() for column in (self.nesting.state, *self.counting)), strict=True)
-        return dict(enumerate(effects, self.first_outcome))
+        return dict(enumerate(effects, self.first_action))
 
     @cached_property
     def _behind(self) -> BoundedCache[tuple[int, Packed], tuple[int, Packed]]:
@@ -138,9 +138,9 @@ class StackEffects(TokenTable):
         """Follow what happens when no characters have been counted, or when counting starts again."""
         frames = frames_of(stack)
         targets = self.targets
-        while targets.is_outcome(target):
-            outcome = target
-            target, pushed, rest, height = self._outcome(targets.outcome_number(outcome))
+        while targets.is_action(target):
+            action = target
+            target, pushed, rest, height = self._action(targets.action_number(action))
             if self.nesting.counted(frames, self.states) + height > self.nesting.counted_depth:
                 target = DEAD
             elif rest:
@@ -148,7 +148,7 @@ class StackEffects(TokenTable):
             else:
                 frames += pushed
                 if self.counting is not None:
-                    target = StateAndCount.of(target, self._counts[outcome][-1])
+                    target = StateAndCount.of(target, self._counts[action][-1])
                 break
         return target, packed(() if target == DEAD else frames, len(stack))
 
@@ -208,7 +208,7 @@ class StackEffects(TokenTable):
     @cached_property
     def _dearest(self) -> int:
         """More than any token can add to what is needed."""
-        return 1 + int(self.cost.max(initial=0) + self.outcome_cost.max(initial=0))
+        return 1 + int(self.cost.max(initial=0) + self.action_cost.max(initial=0))
 
     @cached_property
     def _pops(self) -> list[int]:
@@ -216,12 +216,12 @@ class StackEffects(TokenTable):
         most = np.zeros(self.states + len(self.nesting.state), np.int64)
         rests = np.flatnonzero(self.nesting.rest)
         of_class = np.zeros(self.classes, np.int64)
-        # Few targets are outcomes.
-        outside = np.flatnonzero(self.targets.is_outcome(self.row_target))
+        # Few targets are actions.
+        outside = np.flatnonzero(self.targets.is_action(self.row_target))
         target = self.row_target[outside]
         for _ in range(self.nesting.pops):
             np.maximum.at(of_class, self.row_class[outside], most[target])
-            most[self.targets.outcome(rests)] = 1 + of_class[self.nesting.rest[rests]]
+            most[self.targets.action(rests)] = 1 + of_class[self.nesting.rest[rests]]
         owner = np.searchsorted(self.row_start, outside, side="right") - 1
         found = np.zeros(self.states, np.int64)
         np.maximum.at(found, owner, most[target])

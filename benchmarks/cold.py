@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from logitkit.compiler.tokens.fragments import leaf_tokens
+from logitkit.compiler.tokens.fragments import fragment_tokens
 from logitkit.constraints.json_schema import JsonSchema
-from logitkit.json_schema import string_leaf
+from logitkit.json_schema import string_fragment
 from logitkit.patterns import classes
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary import Vocabulary
@@ -16,8 +16,8 @@ def forget(vocabulary: Vocabulary) -> None:
     Tables that are made once per process or once per vocabulary stay, as those of peers do; so do the parts of any JSON value.
     """
     shared = shared_by(vocabulary)
-    leaf_tokens._known.pop(vocabulary, None)
-    string_leaf._known.clear()
+    fragment_tokens._known.pop(vocabulary, None)
+    string_fragment._known.clear()
     JsonSchema({}, vocabulary)
     shared._automata.clear()
     shared._bytes = 0

@@ -13,7 +13,7 @@ import pytest
 
 import logitkit as lk
 from logitkit import Regex
-from logitkit.compiler.tokens.fragments import leaf_tokens
+from logitkit.compiler.tokens.fragments import fragment_tokens
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime import AutomatonFiles
 from logitkit_adapters.vllm.compile_process import Setup, warm_up
@@ -31,7 +31,7 @@ def test_what_most_schemas_share_is_compiled_before_they_come(monkeypatch: pytes
     def again(*_: Any) -> None:
         raise AssertionError("the tokens of a leaf were looked at again")
 
-    monkeypatch.setattr(leaf_tokens, "_made", again)
+    monkeypatch.setattr(fragment_tokens, "_made", again)
     for schema in ({}, {"properties": {"a": {"type": "string", "maxLength": 77}, "b": {"type": "array"}}}):
         lk.JsonSchema(schema, VOCABULARY)
 

@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 import logitkit as lk
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.effects.distinct_sets import digest_of_pairs
-from logitkit.compiler.tokens.fragments import leaf_tokens
-from logitkit.compiler.tokens.linking import linked_classes, linked_leaf, token_concatenation
+from logitkit.compiler.tokens.fragments import fragment_tokens
+from logitkit.compiler.tokens.linking import linked_classes, linked_fragment, token_concatenation
 from tests.automata.collisions import NUMBERS, zero_sum
 
 __all__ = ["ATTACKS", "MODULES", "PLAIN", "Attack", "Letters", "legal_along"]
 
 Ints = NDArray[Any]
-MODULES = leaf_tokens, linked_leaf, linked_classes, token_concatenation
+MODULES = fragment_tokens, linked_fragment, linked_classes, token_concatenation
 
 # Characters that stand for themselves in a pattern, and are not part of an escape in JSON, which moves with them too.
 PLAIN = "ghijklmopqsvwxyzGHIJKLMNOPQRSTUVWXYZ_~!@%&=;<>'`"
@@ -132,7 +132,7 @@ def inside_strings(letters: Letters) -> Attack:
     vocabulary = _bytes_and()
     with _asked() as asked:
         lk.JsonSchema(schema(letters.any_text()), vocabulary)
-    path = _along_string(asked["leaf_tokens"][0], len(letters.any_text()))
+    path = _along_string(asked["fragment_tokens"][0], len(letters.any_text()))
     text = _collision(letters, digest_of_pairs(path[:-1], path[1:]))
     return Attack(schema(text), frozenset({f'"{text}"'}), f'"{text}', vocabulary)
 
@@ -149,7 +149,7 @@ def ends_of_strings(letters: Letters) -> Attack:
     vocabulary = _bytes_and(*[f'{letter}"' for letter in letters.three])
     with _asked() as asked:
         lk.JsonSchema(schema(letters.any_text()), vocabulary)
-    moves, ends = asked["leaf_tokens"][:2]
+    moves, ends = asked["fragment_tokens"][:2]
     path = _along_string(moves, len(letters.any_text()))[:-1]
     text = _collision(letters, digest_of_pairs(path, np.full(len(path), ends[1][0])))
     documents = frozenset([f'"{beginning}"' for beginning in beginnings(text)])
@@ -170,7 +170,7 @@ def after_strings(letters: Letters) -> Attack:
     vocabulary = _bytes_and(*commas)
     with _asked() as asked:
         lk.JsonSchema(schema(letters.any_text()), vocabulary)
-    leads, place = asked["linked_leaf"][0]
+    leads, place = asked["linked_fragment"][0]
     # After each string but the last, one of the three tokens leads on.
     many = (leads > 0).sum(axis=0)
     places = len(letters.any_text())

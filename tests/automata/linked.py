@@ -1,4 +1,4 @@
-"""Schemas as automata that are put together from leaves, documents under a constraint, and a vocabulary of long tokens."""
+"""Schemas as automata that are put together from fragments, documents under a constraint, and a vocabulary of long tokens."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from logitkit.compiler import (
     nested_grammar_dfa,
     pushdown_automaton,
 )
-from logitkit.compiler.nested_grammars.nested_grammar import TextLeaf
+from logitkit.compiler.nested_grammars.nested_grammar import TextFragment
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import Alternate, Call, Characters, CharSet, Concat, Empty, Node, Repeat, parse
 from logitkit.runtime import Constraint, shared_by
@@ -120,7 +120,7 @@ def matches(nested_grammar: NestedGrammar, whole: str, max_depth: int = NEVER) -
                 return frozenset(found_ends)
             case Call(rule):
                 called = nested_grammar.rules[rule]
-                assert not isinstance(called, TextLeaf)
+                assert not isinstance(called, TextFragment)
                 if depth == max_depth or not whole.startswith(called.opening, begin):
                     return frozenset()
                 return ends(called.body, begin + 1, depth + 1)
@@ -194,7 +194,7 @@ def sample(nested_grammar: NestedGrammar, rng: random.Random, budget: int = 40) 
                 return "".join(say(inner) for _ in range(rng.randint(minimum, most if left[0] > 0 else minimum)))
             case Call(rule):
                 called = nested_grammar.rules[rule]
-                assert not isinstance(called, TextLeaf)
+                assert not isinstance(called, TextFragment)
                 return called.opening + say(called.body)
             case _:
                 return ""

@@ -17,7 +17,7 @@ MEMBERS = {f"name {i}": {"type": "string", "pattern": "^[^]{0,30}[^]{0,30}$"} fo
 
 
 @pytest.mark.parametrize("closed", [True, False])
-def test_strings_that_are_called_say_what_copies_say(closed: bool) -> None:
+def test_strings_that_are_called_say_what_instances_say(closed: bool) -> None:
     schema = {"type": "object", "properties": MEMBERS, "additionalProperties": not closed, "required": ["name 2"]}
     constraint = lk.JsonSchema(schema, tekken())
     assert constraint.automaton.nesting.strings

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.compiler.tokens.fragments.leaf_stores import LeafTargets
+from logitkit.compiler.tokens.fragments.fragment_stores import FragmentTargets
 from logitkit.compiler.tokens.markers.marker_targets import MarkerTargets
 from logitkit.compiler.tokens.records.record_states import RecordStates
 from logitkit.compiler.tokens.tables.counted_state import MOST, StateAndCount
@@ -60,8 +60,8 @@ def test_states_with_counts() -> None:
             assert (StateAndCount.state(tensor).item(), StateAndCount.count(tensor).item()) == (state, count)
 
 
-def test_targets_in_a_leaf() -> None:
-    targets = LeafTargets(states=5, marks=1, chain=4, counts=3)
+def test_targets_in_a_fragment() -> None:
+    targets = FragmentTargets(states=5, marks=1, chain=4, counts=3)
     found = [int(n) for n in (targets.state(np.array(3)), targets.state(np.array(5)), targets.state(np.array(3), 1))]
     assert found == [3, 5, 9]
     # The end, then the same end with two bytes left, then with a character before it.
@@ -72,9 +72,9 @@ def test_targets_in_a_leaf() -> None:
     assert (mark.tolist(), characters.tolist()) == ([0, 0, 0], [0, 0, 1])
 
 
-def test_each_target_in_a_leaf_means_one_thing() -> None:
+def test_each_target_in_a_fragment_means_one_thing() -> None:
     for states, marks, chain, counts in ((5, 1, 4, 3), (3, 2, 2, 4), (4, 3, 5, 1)):
-        targets = LeafTargets(states, marks, chain, counts)
+        targets = FragmentTargets(states, marks, chain, counts)
         every = np.arange(targets.size)
         is_end = targets.is_end(every)
         state, characters = targets.reached(every[~is_end])

@@ -14,7 +14,7 @@ from logitkit.compiler import TokenAutomaton
 from logitkit.compiler.bytes import in_utf8
 from logitkit.compiler.bytes.sorting import examples
 from logitkit.compiler.tokens.effects.distinct_sets import digest_of_pairs
-from logitkit.compiler.tokens.fragments import leaf_tokens
+from logitkit.compiler.tokens.fragments import fragment_tokens
 from logitkit.runtime.row_mask import RowMask
 from logitkit.tracking import rows as tracking_rows
 from tests.automata.collisions import NUMBERS
@@ -28,7 +28,7 @@ from tests.vocabularies import tekken
 @pytest.fixture(autouse=True)
 def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each test compute what tokens do in strings."""
-    monkeypatch.setattr(leaf_tokens, "_known", WeakKeyDictionary())
+    monkeypatch.setattr(fragment_tokens, "_known", WeakKeyDictionary())
 
 
 @pytest.mark.parametrize("name", ATTACKS)

@@ -1,4 +1,4 @@
-"""Automata that are put together from leaves do what those do that are computed from the whole vocabulary."""
+"""Automata that are put together from fragments do what those do that are computed from the whole vocabulary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import given, settings
 import logitkit as lk
 from logitkit.budget import one_budget
 from logitkit.compiler import DEAD, STAY, NestedDfa, TokenAutomaton, pushdown_automaton
-from logitkit.compiler.bytes.leaf import Leaf
+from logitkit.compiler.bytes.string_fragment import StringFragment
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
 from tests.automata.linked import SMALL, compiled, written
@@ -58,7 +58,7 @@ def meanings(automaton: TokenAutomaton) -> dict[int, tuple[tuple[int, Meaning], 
             # An automaton without a stack lists only exceptions.
             defaults = {c: state if d == STAY else d for c, d in enumerate(automaton.default.tolist()) if d != DEAD}
             listed = {**defaults, **listed}
-        # A state falls back to one of a copy, which comes before it.
+        # A state falls back to one of an instance, which comes before it.
         rows.append({**rows[below], **listed} if below != state else listed)
     rests: dict[int, Meaning] = {0: ()}
 
@@ -86,8 +86,8 @@ def meanings(automaton: TokenAutomaton) -> dict[int, tuple[tuple[int, Meaning], 
 def check(dfa: NestedDfa, vocabulary: lk.Vocabulary) -> None:
     with one_budget(10**9):
         linked = pushdown_automaton(dfa, vocabulary, SCHEMA_LIMITS, "the schema")
-    # Without knowing copies, all ends of all tokens are looked at. That does not know called strings either.
-    whole = pushdown_automaton(replace(dfa, copies=None), vocabulary, lk.Limits(work=10**9), "the schema")
+    # Without knowing instances, all ends of all tokens are looked at. That does not know called strings either.
+    whole = pushdown_automaton(replace(dfa, instances=None), vocabulary, lk.Limits(work=10**9), "the schema")
     one, other = meanings(linked), meanings(whole)
     pairs = np.unique(np.stack([linked.class_of.astype(np.int64), whole.class_of.astype(np.int64)]), axis=1)
     assert all(one.get(a) == other.get(b) for a, b in pairs.T.tolist())
@@ -97,7 +97,7 @@ def check(dfa: NestedDfa, vocabulary: lk.Vocabulary) -> None:
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_they_do_as_those_of_the_whole(name: str, make: Callable[[], lk.Vocabulary]) -> None:
     dfa = compiled(SCHEMAS[name], share=False)
-    assert dfa.copies is not None
+    assert dfa.instances is not None
     check(dfa, make())
 
 
@@ -108,7 +108,7 @@ def test_generated_ones_too(schema: Any) -> None:
         dfa = compiled(schema, share=False)
     except (ConfigurationError, PatternTooLarge, UnsupportedSchema):
         return
-    if dfa.copies is not None and dfa.states < 1500:
+    if dfa.instances is not None and dfa.states < 1500:
         check(dfa, SMALL)
 
 
@@ -187,7 +187,7 @@ def test_any_number_of_sets_of_names_is_told_apart() -> None:
         "patternProperties": {f"^{letter}": {"type": kind} for letter, kind in zip("abcdef", kinds, strict=True)},
     }
     dfa = compiled(schema, share=False)
-    assert dfa.copies is not None
+    assert dfa.instances is not None
     for letter in "abcdefg":
         values: list[Any] = [True, None, 1, "s", [], {}]
         for value in values:
@@ -195,9 +195,9 @@ def test_any_number_of_sets_of_names_is_told_apart() -> None:
             assert dfa.accepts(text) == judge(schema).is_valid({letter + "x": value})
 
 
-def test_leaves_that_differ_in_their_marks_are_two() -> None:
+def test_fragments_that_differ_in_their_marks_are_two() -> None:
     step, byte_class = np.zeros((3, 1), np.int32), np.zeros(256, np.int64)
-    assert Leaf(step, byte_class, (1, 2)).key != Leaf(step, byte_class, (2, 1)).key
+    assert StringFragment(step, byte_class, (1, 2)).key != StringFragment(step, byte_class, (2, 1)).key
 
 
 def test_what_falls_back_is_intersected() -> None:

@@ -1,4 +1,4 @@
-"""Free text as leaves: the same masks as when every token is followed from every state of the text."""
+"""Free text as fragments: the same masks as when every token is followed from every state of the text."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def unknown(dfa: NestedDfa) -> NestedDfa:
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
-def test_text_does_the_same_as_a_leaf(name: str) -> None:
+def test_text_does_the_same_as_a_fragment(name: str) -> None:
     tokens = vocabularies.tekken() if name in ("calls", "one marker") else vocabularies.sentencepiece_32k()
     language = LANGUAGES[name]
     # Limits that were never given are part of the key, so that nothing compiled before is found.
@@ -59,7 +59,7 @@ def test_text_does_the_same_as_a_leaf(name: str) -> None:
     with mock.patch("logitkit.compiler.nested_grammars.dfa.with_text_regions", unknown):
         slow = language.constraint(tokens, limits=limits[1])
     assert fast.automaton.states == slow.automaton.states
-    # In a leaf by itself, a few more tokens are told apart.
+    # In a fragment by itself, a few more tokens are told apart.
     assert slow.automaton.classes <= fast.automaton.classes <= 1.1 * slow.automaton.classes
     context = lk.Context.of([[]], vocabulary_size=tokens.size)
     rng = random.Random(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from logitkit.compiler import NestedGrammar
-from logitkit.compiler.nested_grammars.nested_grammar import TextLeaf
+from logitkit.compiler.nested_grammars.nested_grammar import TextFragment
 from logitkit.patterns import Alternate, Call, Characters, Concat, Empty, Graph, Machine, Node, Repeat
 
 
@@ -51,7 +51,7 @@ class NestedGrammarMatcher:
                 return self.walked(rows, accepting, begin)
             case Call(index):
                 rule = self.nested_grammar.rules[index]
-                assert not isinstance(rule, TextLeaf)
+                assert not isinstance(rule, TextFragment)
                 opens = self.text[begin : begin + 1] == rule.opening
                 return set(self.ends(rule.body, begin + 1)) if opens else set()
         raise AssertionError(node)

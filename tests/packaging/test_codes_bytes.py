@@ -35,7 +35,7 @@ CODES = {
     "what a byte does in an automaton that nests": Code(
         "compiler/bytes/nested_step.py",
         rf"\bdoes (<|>=|-) {STATES}|\.step\b[^=<>]* (<|>=) {STATES}|\bstates \+ (\w+\.)*calls\b|(~\(?|-[12] - )2 \*"
-        r"|\bleaf\.states \+|\bstate (<|>=) leaf\.states\b|\bstep (<|>=) (states|sources)\b"
+        r"|\bfragment\.states \+|\bstate (<|>=) fragment\.states\b|\bstep (<|>=) (states|sources)\b"
         r"|\b(exits|single)(\[\d\])? (<|>=) 0",
         (
             "if does < self.states:",
@@ -44,9 +44,9 @@ CODES = {
             "flat = np.where(dfa.step < dfa.states, dfa.step, DEAD)",
             "first_end = dfa.states + dfa.calls",
             "step[source, symbol] = -1 - 2 * call",
-            "step[ends] = leaf.states + 1",
+            "step[ends] = fragment.states + 1",
             "inner, ends = step < states, step >= states",
-            "called = [copy for copy, exits in enumerate(copies.exits) if exits[0] < 0]",
+            "called = [i for i, exits in enumerate(instances.exits) if exits[0] < 0]",
         ),
     ),
     "what a symbol does in an automaton that looks ahead": Code(

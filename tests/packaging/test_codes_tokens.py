@@ -44,8 +44,8 @@ CODES = {
         # Those of leaves and markers are targets of other tables.
         ("kernels/codes.py", "compiler/tokens/markers/marker_targets.py"),
     ),
-    "target in a leaf": Code(
-        "compiler/tokens/fragments/leaf_stores.py",
+    "target in a fragment": Code(
+        "compiler/tokens/fragments/fragment_stores.py",
         r"first_end\b|divmod\([^)]*chain|\* chain\b|\b(states|counts) \* (self\.)?(counts|states|copies)\b",
         ("compiler/tokens",),
     ),

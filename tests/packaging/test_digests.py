@@ -19,11 +19,11 @@ SOURCES = (ROOT / "processors/logitkit", ROOT / "adapters/logitkit_adapters")
 WEAK = {"adler32", "blake2b", "blake2s", "checksum", "crc32", "digest_of_pairs", "hash", "md5", "sha1", "sums_by_run"}
 
 ALLOWED = {
-    "compiler/tokens/fragments/leaf_tokens.py digest_of_pairs": "`distinct_sets` compares the sets",
-    "compiler/tokens/fragments/leaf_tokens.py sums_by_run": "`distinct_sets` compares the sets",
+    "compiler/tokens/fragments/fragment_tokens.py digest_of_pairs": "`distinct_sets` compares the sets",
+    "compiler/tokens/fragments/fragment_tokens.py sums_by_run": "`distinct_sets` compares the sets",
     "compiler/tokens/linking/linked_classes.py digest_of_pairs": "`distinct_sets` compares the sets",
     "compiler/tokens/linking/linked_classes.py sums_by_run": "`distinct_sets` compares the sets",
-    "compiler/tokens/linking/linked_leaf.py digest_of_pairs": "`distinct_sets` compares the sets",
+    "compiler/tokens/linking/linked_fragment.py digest_of_pairs": "`distinct_sets` compares the sets",
     "compiler/tokens/linking/token_concatenation.py digest_of_pairs": "`distinct_sets` compares the sets",
     "compiler/tokens/tables/token_automaton.py hash": "`equals` compares all arrays of automata whose sizes are equal",
     "constraints/dfa.py hash": "only asks whether a state can be hashed",

@@ -13,9 +13,9 @@ from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
-from logitkit.compiler.nested_grammars import leaf_copies
+from logitkit.compiler.nested_grammars import instance_builder
 from logitkit.errors import ConfigurationError
-from logitkit.languages import Language, dispatch, either, sequence, text_leaves, xml_arguments
+from logitkit.languages import Language, dispatch, either, sequence, text_fragments, xml_arguments
 from tests.examples import examples
 
 # Tokens that cross every boundary: from a tag into text, from text into its end, over a whole short text, parts of characters.
@@ -198,7 +198,7 @@ def test_objects_that_begin_alike_are_not_counted() -> None:
     "name", ["two", "twice the same", "shortest", "beside JSON", "any text", "anything", "beside any text"]
 )
 def test_masks_of_texts_that_are_called(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaf_copies, "LARGE_COPIES", 0)
+    monkeypatch.setattr(instance_builder, "LARGE_INSTANCES", 0)
     arguments = xml_arguments(schema_of(name))
     language = sequence(arguments, "|", dispatch({"<call>": sequence("<call>", arguments, "</call>")}))
     assert language.constraint(VOCABULARY).automaton.nesting.strings
@@ -226,13 +226,13 @@ def test_strings_are_counted_beside_any_text_in_place() -> None:
         walk(language, 0, 60)
 
 
-def test_a_leaf_that_is_forgotten_at_once_is_still_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fragment_that_is_forgotten_at_once_is_still_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread may clear what is remembered."""
 
     class Forgetful(BoundedCache[Any, Any]):
         def keep(self, key: Any, value: Any, nbytes: int) -> Any:
             return value
 
-    monkeypatch.setattr(text_leaves, "_known", Forgetful(0))
+    monkeypatch.setattr(text_fragments, "_known", Forgetful(0))
     schema = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 71}}, "required": ["a"]}
     assert xml_arguments(schema).constraint(VOCABULARY).automaton.counting is not None

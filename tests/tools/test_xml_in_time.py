@@ -31,7 +31,7 @@ CLOSING: dict[str, dict[str, Any]] = {
 def test_masks_of_any_text_that_ends_in_time(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
     language = xml_arguments(schema_of("any text"))
     leaf = language.constraint(VOCABULARY, closing=budget)
-    monkeypatch.setattr(xml_members, "text_leaf", lambda *_: None)
+    monkeypatch.setattr(xml_members, "text_fragment", lambda *_: None)
     # Other limits, so that it is compiled again.
     other = language.constraint(VOCABULARY, closing=budget, limits=replace(leaf.limits, work=leaf.limits.work + 1))
     for seed in range(examples(20)):

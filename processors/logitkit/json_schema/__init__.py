@@ -14,7 +14,7 @@ plan, writer        how objects and arrays are written (members, object_plan, an
 left_out            the keywords that lax=True leaves out (countable), misspelt keywords (misspelt), and patterns that may stand
                     anywhere in a text (searched_patterns), in all schemas inside a schema (subschemas)
 formats, ecma       languages of strings (addresses, dates, uris, search, ecma_translation), and how they are written
-                    (string_text, string_leaf)
+                    (string_text, string_fragment)
 decimals            languages of numbers (multiples, comparison)
 compile             from a document to the network that the compiler takes
 """

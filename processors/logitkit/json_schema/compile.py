@@ -37,7 +37,7 @@ def schema_grammar(
     whitespace: Whitespace = "compact",
     lax: bool = False,
     apart: bool = False,
-    leaves: bool = True,
+    fragments: bool = True,
     strict_formats: bool = False,
     longest: int = 0,
     called_root: bool = False,
@@ -54,7 +54,7 @@ def schema_grammar(
         whitespace: The white space around members and items.
         lax: Whether to leave out what cannot be honoured.
         apart: Whether all objects and arrays are rules.
-        leaves: Whether strings are rules, unless they are few.
+        fragments: Whether strings are rules, unless they are few.
         strict_formats: Whether to refuse formats that are unknown, or describe no value that is possible.
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
         called_root: Whether an object or array that is the whole value is to be a rule.
@@ -74,7 +74,7 @@ def schema_grammar(
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)
         try:
             layout = Layout(whitespace, any_order, blocks and longest > 0, closing)
-            nested_grammar = _nested_grammar(reader, layout, apart, leaves, longest, called_root, calls_early)
+            nested_grammar = _nested_grammar(reader, layout, apart, fragments, longest, called_root, calls_early)
             return Compiled(nested_grammar, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:
             # The reader leaves out what it meets. A few keywords are found only when all that they depend on is written.
@@ -88,12 +88,12 @@ def schema_grammar(
 
 
 def _nested_grammar(
-    reader: Reader, layout: Layout, apart: bool, leaves: bool, longest: int, called_root: bool, calls_early: bool
+    reader: Reader, layout: Layout, apart: bool, fragments: bool, longest: int, called_root: bool, calls_early: bool
 ) -> NestedGrammar:
     root = reader.conjunction(reader.references.resources[""])
     nested_grammar = None
     if root != NOTHING:
-        nested_grammar = nested_grammar_of(root, reader, layout, apart, leaves, longest, called_root, calls_early)
+        nested_grammar = nested_grammar_of(root, reader, layout, apart, fragments, longest, called_root, calls_early)
     if nested_grammar is None:
         raise ConfigurationError("no value satisfies the schema, so nothing could be generated")
     return nested_grammar

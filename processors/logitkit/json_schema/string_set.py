@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from logitkit.budget import outside_budget
-from logitkit.compiler.bytes.leaf import Leaf
+from logitkit.compiler.bytes.string_fragment import StringFragment
 from logitkit.compiler.listed_texts import ListedTexts
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.compiler.tokens.tables.counted_state import MOST
 from logitkit.errors import PatternTooLarge
 from logitkit.json_schema.formats import format_strings
 from logitkit.json_schema.search import ANY_LENGTH, Lengths, search_language
-from logitkit.json_schema.string_leaf import string_leaf
+from logitkit.json_schema.string_fragment import string_fragment
 from logitkit.json_schema.string_text import QUOTE, string_body
 from logitkit.limits import Limits
 from logitkit.patterns.construction import concatenate
@@ -248,15 +248,15 @@ class StringSet:
         endless = self.texts.longest is None and counted >= longest
         return self.completes and states * longest <= (MOST_COUNTED_ENDLESS if endless else MOST_COUNTED)
 
-    def leaf(self, counted: bool = False, closing: bool = False) -> Leaf:
+    def fragment(self, counted: bool = False, closing: bool = False) -> StringFragment:
         """Return the automaton over bytes of their JSON texts after the opening quote; see `tree` and `counts`."""
         if not counted:
-            return string_leaf(self.language)
+            return string_fragment(self.language)
         least, most = self.lengths[0], MOST if self.lengths[1] is None else min(self.lengths[1], MOST)
         if not closing or least <= self.texts.needed[0]:
-            return string_leaf(self.texts, (0 if closing else least, most))
+            return string_fragment(self.texts, (0 if closing else least, most))
         # How many tokens are needed must not depend on the count, so states say how many characters are missing.
-        return string_leaf(self.texts & TextLanguage.of_length(least, None, self.limits), (0, most))
+        return string_fragment(self.texts & TextLanguage.of_length(least, None, self.limits), (0, most))
 
     @cached_property
     def _body(self) -> Node:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.leaf import ANY_COUNT, Leaf
+from logitkit.compiler.bytes.string_fragment import ANY_COUNT, StringFragment
 from logitkit.compiler.characters.lengths import shortest
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.product import common_alphabet, in_symbols, product
@@ -28,7 +28,7 @@ from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.compiler.tokens.tables.counted_state import MOST
 from logitkit.json_schema.search import ANY_LENGTH
-from logitkit.json_schema.string_leaf import union_leaf
+from logitkit.json_schema.string_fragment import union_fragment
 from logitkit.json_schema.string_set import COUNTED_FROM, MOST_COUNTED_ENDLESS, StringSet
 from logitkit.limits import Limits
 
@@ -170,12 +170,12 @@ class StringUnion(StringSet):
             return False
         return len(self._pair.needed) * longest <= MOST_COUNTED_ENDLESS
 
-    def leaf(self, counted: bool = False, closing: bool = False) -> Leaf:
+    def fragment(self, counted: bool = False, closing: bool = False) -> StringFragment:
         """Return the automaton over bytes of their JSON texts after the opening quote."""
         if not counted:
-            return super().leaf()
+            return super().fragment()
         least, most = self.bounded.lengths
-        return union_leaf(*self._pair, (least, MOST if most is None else min(most, MOST)))
+        return union_fragment(*self._pair, (least, MOST if most is None else min(most, MOST)))
 
     @cached_property
     def _pair(self) -> _Pair:

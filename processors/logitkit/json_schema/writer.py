@@ -36,7 +36,7 @@ def nested_grammar_of(
     reader: Reader,
     layout: Layout,
     apart: bool = False,
-    leaves: bool = True,
+    fragments: bool = True,
     longest: int = 0,
     called_root: bool = False,
     calls_early: bool = False,
@@ -48,7 +48,7 @@ def nested_grammar_of(
         reader: Knows its schemas.
         layout: The white space around members and items.
         apart: Whether every object and array is to be called, whatever it is.
-        leaves: Whether strings are called, unless they are few.
+        fragments: Whether strings are called, unless they are few.
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
         called_root: Whether the object or array that is the whole value is to be called.
         calls_early: Whether a nested grammar that calls something anyway has its large parts called sooner than others.
@@ -74,14 +74,14 @@ def nested_grammar_of(
     if any(key.opening == "," for key in recurring):
         # A row has room for a limited number of frames of blocks, so values that recur must have none.
         without = replace(layout, blocks=False)
-        return nested_grammar_of(root, reader, without, apart, leaves, longest, called_root, calls_early)
+        return nested_grammar_of(root, reader, without, apart, fragments, longest, called_root, calls_early)
     called |= {key for key in bottom_up if apart or key in recurring or key.opening == ","}
     height: dict[Key, int] = {}
     for key in bottom_up:
         height[key] = 1 + max((height.get(k, 0) for k in inside[number[key]] if k not in called), default=0)
         called |= {key} if height[key] > DEEPEST_INLINE else set()
     blocks = {key for key in called if key.opening == ","}
-    writer = _Writer(trimmed, called, layout, leaves, longest)
+    writer = _Writer(trimmed, called, layout, fragments, longest)
     large, large_part = (LARGE_NESTED, LARGE_NESTED_PART) if called and calls_early else (LARGE, LARGE_PART)
     if blocks:
         large, large_part, writer.flat = LARGE_IN_BLOCKS, LARGE_PART_IN_BLOCKS, blocks
@@ -99,12 +99,12 @@ def nested_grammar_of(
 class _Writer:
     """Writes trees, those of inner parts first."""
 
-    def __init__(self, trimmed: Trimmed, called: set[Key], layout: Layout, leaves: bool, longest: int) -> None:
+    def __init__(self, trimmed: Trimmed, called: set[Key], layout: Layout, fragments: bool, longest: int) -> None:
         self.trimmed = trimmed
         self.longest = longest
         self.layout = layout
         self.called = called
-        self.leaves = leaves
+        self.fragments = fragments
         # A part that is called, but does not recur.
         self.flat: set[Key] = set()
         self._sizes: dict[Key, int] = {}
@@ -113,13 +113,13 @@ class _Writer:
         self._bodies: dict[Key, Node] = {}
         self._values: dict[Conjunction | Block, Node] = {}
         self._numbers: dict[Key, int] = {}
-        self._leaves: dict[Hashable, Strings] = {}
+        self._fragments: dict[Hashable, Strings] = {}
         # Whether names and other fixed texts are words. Without objects and arrays, the whole language is a finite automaton.
-        self.words = leaves and bool(trimmed.live)
+        self.words = fragments and bool(trimmed.live)
         # The same numbers in all schemas, as any value whatever is a part that all of them share.
         self._words: dict[str, int] = {"null": 0, "true": 1, "false": 2} if self.words else {}
         self._has_words = False
-        self._leaf_numbers: dict[Hashable, int] = {}
+        self._fragment_numbers: dict[Hashable, int] = {}
         self._inline: dict[Names, list[str] | None] = {}
 
     def forget(self) -> None:
@@ -159,10 +159,10 @@ class _Writer:
         main = self._value(root)
         rules = [self._rule(key) for key in self._numbers]
         words = tuple([text.encode() for text in self._words]) if self._has_words else ()
-        return NestedGrammar(main, (*rules, *self._leaves.values()), words)
+        return NestedGrammar(main, (*rules, *self._fragments.values()), words)
 
     def _rule(self, key: Key) -> NestedRule:
-        if key.value != ANYTHING or not self.leaves:
+        if key.value != ANYTHING or not self.fragments:
             return NestedRule(key.opening, self._bodies[key], recurs=key not in self.flat)
         # Any value whatever is the same in all schemas.
         reader = self.trimmed.reader
@@ -199,20 +199,20 @@ class _Writer:
             alone: Whether no other texts begin with a quote there.
         """
         few = self._few(names)
-        if not self.leaves or (few is not None and not self.words):
+        if not self.fragments or (few is not None and not self.words):
             return names.exact().tree()
         if few is not None:
             return _any_of([self._text(text) for text in few])
         closing = self.layout.within_tokens
         counted = alone and not names.excluded and names.strings.counts(self.longest, closing)
         key = names.strings.key, names.excluded, counted
-        if key not in self._leaves:
+        if key not in self._fragments:
             excluded = [quoted(name)[1:-1].encode() for name in names.excluded if is_unicode(name)]
-            self._leaves[key] = Strings(
-                names.strings.leaf(counted, closing), tuple(excluded), lambda: names.exact().body()
+            self._fragments[key] = Strings(
+                names.strings.fragment(counted, closing), tuple(excluded), lambda: names.exact().body()
             )
-            self._leaf_numbers[key] = len(self._numbers) + len(self._leaf_numbers)
-        return Call(self._leaf_numbers[key])
+            self._fragment_numbers[key] = len(self._numbers) + len(self._fragment_numbers)
+        return Call(self._fragment_numbers[key])
 
     def _few(self, names: Names) -> list[str] | None:
         """Return the JSON texts of strings that are written in place, or None if they are called."""
@@ -225,7 +225,7 @@ class _Writer:
         few = self._few(names)
         if few is not None:
             return sum(map(len, few))
-        return 1 if self.leaves else self._count(names.exact().tree())
+        return 1 if self.fragments else self._count(names.exact().tree())
 
     def _value(self, value: Conjunction | Block) -> Node:
         if isinstance(value, Block):

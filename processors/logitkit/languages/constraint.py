@@ -135,7 +135,7 @@ class LanguageConstraint(Constraint):
     def _grammar_dfa(self) -> tuple[PushdownDfa, LanguageWriter]:
         """Compile the language as one grammar."""
         with self._one_budget():
-            writer = self._writer(SchemaOptions(leaves=False))
+            writer = self._writer(SchemaOptions(fragments=False))
             rules = writer.rules(self.language.tree(writer))
             try:
                 return pushdown_dfa(rules, self.limits), writer
@@ -170,7 +170,7 @@ class LanguageConstraint(Constraint):
 
     def _otherwise(self, options: SchemaOptions, error: Exception) -> SchemaOptions:
         """Return how else schemas may be written after an error; raise the error if there is no other way."""
-        in_place = options._replace(leaves=False, longest=0, called=False, apart=False)
+        in_place = options._replace(fragments=False, longest=0, called=False, apart=False)
         if options.many_ways:
             raise AmbiguousBracket(AMBIGUOUS_BRACKET)
         is_last = not (options.blocks or options.apart or options.longest)
@@ -189,9 +189,9 @@ class LanguageConstraint(Constraint):
         if isinstance(error, BracketsOverlap) and options.called and not options.apart:
             # Where one object is called and another one begins in the same place, both are called.
             return options._replace(apart=True)
-        if isinstance(error, CallsOverlap) and options.leaves:
+        if isinstance(error, CallsOverlap) and options.fragments:
             # Where a string that is called and other text begin alike, strings are written in place.
-            return options._replace(leaves=False, longest=0)
+            return options._replace(fragments=False, longest=0)
         if isinstance(error, CallsOverlap):
             raise error
         if not options.called:

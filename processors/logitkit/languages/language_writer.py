@@ -23,7 +23,7 @@ from logitkit.compiler.nested_grammars.nested_grammar import (
     NestedRule,
     RenumberedRule,
     Strings,
-    TextLeaf,
+    TextFragment,
 )
 from logitkit.compiler.nested_grammars.renumbered import renumbered
 from logitkit.errors import ConfigurationError
@@ -43,17 +43,17 @@ class SchemaOptions(NamedTuple):
     """How schemas are written.
 
     Args:
-        leaves: Whether their strings are called, unless they are few.
+        fragments: Whether their strings are called, unless they are few.
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
         called: Whether the object or array that a schema describes is called.
         apart: Whether all objects and arrays in it are, too.
         many_ways: Whether one bracket may begin calls that go on in many ways, as in `parts_of`.
         blocks: Whether many items may be called in blocks.
         closing: Whether a text that has begun must be completed within a number of tokens.
-        any_text: Whether raw text that may be anything is a leaf.
+        any_text: Whether raw text that may be anything is a fragment.
     """
 
-    leaves: bool = True
+    fragments: bool = True
     longest: int = 0
     called: bool = True
     apart: bool = False
@@ -87,7 +87,7 @@ class LanguageWriter(LanguageSymbols):
         # Notes about the schemas: keywords that are left out, formats that are annotations.
         self.dropped: list[str] = []
         self.ignored: list[str] = []
-        self._rules: list[NestedRule | RenumberedRule | Strings | TextLeaf | GrammarRule] = []
+        self._rules: list[NestedRule | RenumberedRule | Strings | TextFragment | GrammarRule] = []
         self._places: dict[Hashable, int] = {}
         self._words: dict[bytes, int] = {}
 
@@ -131,12 +131,12 @@ class LanguageWriter(LanguageSymbols):
 
     @property
     def has_any_text(self) -> bool:
-        """Whether raw text is a leaf whose characters are not counted."""
-        return any(isinstance(d, TextLeaf) and d.leaf.counted is None for d in self._rules)
+        """Whether raw text is a fragment whose characters are not counted."""
+        return any(isinstance(d, TextFragment) and d.fragment.counted is None for d in self._rules)
 
-    def text_leaf(self, text: TextLeaf) -> Node:
+    def text_fragment(self, text: TextFragment) -> Node:
         """Return the tree of texts that call nothing, with the byte before them."""
-        place = text.leaf.key, text.opening
+        place = text.fragment.key, text.opening
         if place not in self._places:
             self._places[place] = len(self._rules)
             self._rules.append(text)
@@ -184,7 +184,7 @@ class LanguageWriter(LanguageSymbols):
         bodies = []
         for rule in self._rules:
             # Characters are not counted in grammars.
-            assert not isinstance(rule, TextLeaf)
+            assert not isinstance(rule, TextFragment)
             opening = [] if isinstance(rule, GrammarRule) else spelled_out(rule.opening)
             bodies.append(concatenate([*opening, rule.body]))
         return Rules((*bodies, main), len(bodies), tuple(self._letters))
@@ -198,6 +198,6 @@ class LanguageWriter(LanguageSymbols):
 def _place(rule: object, key: Hashable, number: int) -> Hashable:
     """Return what equal rules have in common, whatever schemas they stand in."""
     if isinstance(rule, Strings):
-        return rule.leaf.key, rule.excluded
+        return rule.fragment.key, rule.excluded
     assert isinstance(rule, NestedRule)
     return (key, number) if rule.known_as is None else (rule.known_as, rule.opening)

@@ -61,7 +61,7 @@ class JsonValue(Language):
                     self.whitespace,
                     self.lax,
                     options.apart,
-                    leaves=options.leaves,
+                    fragments=options.fragments,
                     strict_formats=self.strict_formats,
                     longest=options.longest,
                     called_root=options.called,

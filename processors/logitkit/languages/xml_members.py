@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from logitkit.budget import spend
 from logitkit.compiler.characters.components import reached
-from logitkit.compiler.nested_grammars.nested_grammar import TextLeaf
+from logitkit.compiler.nested_grammars.nested_grammar import TextFragment
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled
@@ -26,7 +26,7 @@ from logitkit.json_schema.string_set import StringSet
 from logitkit.json_schema.writer import nested_grammar_of
 from logitkit.languages.language_writer import LanguageWriter
 from logitkit.languages.searching import Search
-from logitkit.languages.text_leaves import text_leaf
+from logitkit.languages.text_fragments import text_fragment
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
@@ -166,15 +166,15 @@ class XmlMembers:
         return _any_of([raw, self._tagged(JSON, [self._json(value, nothing)])])
 
     def _raw(self, strings: StringSet) -> Node | None:
-        """Return the tree of raw texts where nothing else may stand, as one leaf if that is possible."""
+        """Return the tree of raw texts where nothing else may stand, as one fragment if that is possible."""
         without = texts_without(self.tags.closing, self.writer.limits)
         begin, end = self.tags.after_names[RAW], self.tags.end
         opening, options = begin[-1], self.writer.options
         longest = 0 if strings.is_everything and not options.any_text else options.longest
         if longest and opening.isascii() and opening not in '"[{' and not any(self.writer.names_in(begin + end)):
-            leaf = text_leaf(strings, without, end, longest, options.closing)
-            if leaf is not None:
-                text = self.writer.text_leaf(TextLeaf(opening, leaf))
+            fragment = text_fragment(strings, without, end, longest, options.closing)
+            if fragment is not None:
+                text = self.writer.text_fragment(TextFragment(opening, fragment))
                 return concatenate([self.writer.text(begin[:-1]), text])
         texts = without if strings.is_everything else strings.language & without
         return self._tagged(RAW, [None if texts.is_empty else texts.machine()])
@@ -194,14 +194,14 @@ class XmlMembers:
         """
         openings = _openings(raw)
         options = (
-            self.writer.options._replace(leaves=False, longest=0, called=False, apart=False, blocks=False)
+            self.writer.options._replace(fragments=False, longest=0, called=False, apart=False, blocks=False)
             if openings
             else self.writer.options
         )
         others = both(value, self.reader.conjunction(Place(NOT_A_STRING, "#", "")))
         layout = replace(self.layout, blocks=options.blocks, within_tokens=options.closing)
         nested_grammar = nested_grammar_of(
-            others, self.reader, layout, options.apart, options.leaves, options.longest, called_root=options.called
+            others, self.reader, layout, options.apart, options.fragments, options.longest, called_root=options.called
         )
         if nested_grammar is None:
             return None

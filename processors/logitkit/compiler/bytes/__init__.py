@@ -7,7 +7,7 @@ in_utf8, utf8_subroutines, utf8               from characters to bytes, written 
 word_list, occurrences, folded_occurrences     lists of texts, and where texts occur in a longer text
 named_occurrences, ways_read                   the same for texts with special tokens in them; how much of a marker has been read
 concatenation, nested_concatenation, byte_intersection    one after the other, and both at once
-leaf, literal_overrides                        automata that are copied into others many times, and where their ends lead; texts
+string_fragment, literal_overrides             automata that are copied into others many times, and where their ends lead; texts
                                                that begin like them
 behaviours, nesting_needs                      what strings of bytes do to states; which calls can end
 renumbering, sorting                           tables with other numbers of states; sorting of numbers

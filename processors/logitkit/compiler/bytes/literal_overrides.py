@@ -1,14 +1,14 @@
-"""Texts that begin like a leaf and stand beside it, as the listed names of an object stand beside all other names.
+"""Texts that begin like a fragment and stand beside it, as the listed names of an object stand beside all other names.
 
-In `{"id": 1, "x": 2}`, the quote before a name begins either the listed name `"id"` or any other name. A state beside the leaf
+In `{"id": 1, "x": 2}`, the quote before a name begins either the listed name `"id"` or any other name. An override state
 follows both at once: `"i` is the beginning of `"id"` and of other names. The next byte decides:
 
-- If both continue, as after the `d` of `"id`, it leads to another state beside the leaf.
-- If only the leaf continues, as after the `x` of `"ix`, it leads to a state of the leaf.
+- If both continue, as after the `d` of `"id`, it leads to another state beside the fragment.
+- If only the fragment continues, as after the `x` of `"ix`, it leads to a state of the fragment.
 - If only the listed text continues, it leads to a state of that text.
-- If both end, the text must be excluded from the leaf. Otherwise, two continuations would be possible at once.
+- If both end, the text must be excluded from the fragment. Otherwise, two continuations would be possible at once.
 
-So a state beside a leaf does what a state of the leaf does, but for a few texts, and what tokens do there is found from that.
+So an override state does what a state of the fragment does, but for a few texts, and what tokens do there is found from that.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from logitkit.limits import Limits
 
 __all__ = [
     "OVERLAPPING_BRACKET",
-    "Beside",
     "BracketsOverlap",
     "CallsOverlap",
     "CountsOverlap",
     "Excluded",
+    "OverrideStates",
     "literal_overrides",
 ]
 
@@ -38,7 +38,7 @@ Ints = NDArray[np.int64]
 
 OVERLAPPING_BRACKET = "where a bracket begins a call it must begin nothing else"
 
-# A state beside a leaf: the state of a text, the node of excluded texts, and the state of the leaf.
+# An override state: the state of a text, the node of excluded texts, and the state of the fragment.
 Key = tuple[int, int, int]
 
 
@@ -51,11 +51,11 @@ class BracketsOverlap(ConfigurationError):
 
 
 class CountsOverlap(CallsOverlap):
-    """Texts begin like those of a leaf that counts their characters."""
+    """Texts begin like those of a fragment that counts their characters."""
 
 
 class Excluded:
-    """The texts that are excluded from leaves, in one trie. Node 0 stands for "no excluded text begins like this".
+    """The texts that are excluded from fragments, in one trie. Node 0 stands for "no excluded text begins like this".
 
     Args:
         byte_class: [256] class of each byte, by which the bytes of all texts are told apart.
@@ -90,46 +90,46 @@ class Excluded:
         return len(self.rows) - 1
 
 
-class Beside(NamedTuple):
-    """States beside leaves.
+class OverrideStates(NamedTuple):
+    """Override states.
 
     Args:
         step: [N, K] the steps of each state, as in the table that was given; they are numbered after its states.
-        like: [N] the state of a leaf that each does as, but for some texts.
-        entered: The state after the quote, for each place where texts begin beside a leaf.
+        base_state: [N] the state of a fragment that each does as, but for some texts.
+        entered: The state after the quote, for each place where texts begin beside a fragment.
     """
 
     step: NDArray[np.int32]
-    like: Ints
+    base_state: Ints
     entered: Ints
 
 
 def literal_overrides(
     step: NDArray[np.int32],
-    copies: int,
+    first_instance: int,
     excluded: Excluded,
     places: Sequence[Key],
     limits: Limits,
-) -> Beside:
-    """Find the states beside leaves.
+) -> OverrideStates:
+    """Find override states.
 
     Args:
         step: [S, K] what each class of bytes does (`NestedStep`).
-        copies: The first state of the copies of leaves, to which all states from it on belong.
-        excluded: The texts that leaves do not have.
-        places: For each place where texts begin beside a leaf: the state of these texts after their quote, or 0 without such
-            texts; the root of the excluded texts; and the first state of the copy.
+        first_instance: The first state of the instances of fragments, to which all states from it on belong.
+        excluded: The texts that fragments do not have.
+        places: For each place where texts begin beside a fragment: the state of these texts after their quote, or 0 without such
+            texts; the root of the excluded texts; and the first state of the instance.
         limits: Bounds on the number of states.
 
     Raises:
-        CallsOverlap: A text belongs to the leaf and to what stands beside it.
+        CallsOverlap: A text belongs to the fragment and to what stands beside it.
         PatternTooLarge: There are too many states.
     """
     if not places:
-        return Beside(np.zeros((0, step.shape[1]), np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return OverrideStates(np.zeros((0, step.shape[1]), np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64))
     if not all(NestedStep.is_state(text) for text, _, _ in places):
         raise overlap()
-    search = _Search(step, copies, excluded)
+    search = _Search(step, first_instance, excluded)
     fresh = {*places}
     while fresh:
         level = search.numbered(fresh)
@@ -140,23 +140,23 @@ def literal_overrides(
 
 
 class _Search:
-    """The states beside leaves that have been met.
+    """The override states that have been met.
 
-    Each does what its leaf does but for a few bytes, so that these alone are looked at, one by one.
+    Each does what its fragment does but for a few bytes, so that these alone are looked at, one by one.
     """
 
-    def __init__(self, step: NDArray[np.int32], copies: int, excluded: Excluded) -> None:
-        self.step, self.copies, self.excluded = step, copies, excluded
+    def __init__(self, step: NDArray[np.int32], first_instance: int, excluded: Excluded) -> None:
+        self.step, self.first_instance, self.excluded = step, first_instance, excluded
         self.number: dict[Key, int] = {}
-        # The steps of the states that belong to no leaf, one after another.
+        # The steps of the states that belong to no fragment, one after another.
         width = step.shape[1]
-        at = np.flatnonzero(step[:copies].ravel() != DEAD)
-        self._begin: list[int] = np.searchsorted(at, np.arange(copies + 1) * width).tolist()
+        at = np.flatnonzero(step[:first_instance].ravel() != DEAD)
+        self._begin: list[int] = np.searchsorted(at, np.arange(first_instance + 1) * width).tolist()
         self._classes: list[int] = (at % width).tolist()
         self._targets: list[int] = step.ravel()[at].tolist()
-        # The steps of the states of leaves, and the classes of the bytes that end them.
-        self._leaves: dict[int, tuple[list[int], set[int]]] = {}
-        # Where states beside leaves do something else: their numbers, the classes of bytes, and what happens.
+        # The steps of the states of fragments, and the classes of the bytes that end them.
+        self._fragments: dict[int, tuple[list[int], set[int]]] = {}
+        # Where override states do something else: their numbers, the classes of bytes, and what happens.
         self._cells: list[tuple[Key, int, Key | int]] = []
 
     def numbered(self, fresh: set[Key]) -> list[Key]:
@@ -166,15 +166,15 @@ class _Search:
         return level
 
     def following(self, level: list[Key]) -> set[Key]:
-        """Find out what some states do that their leaves do not, and return the states beside leaves that they lead to."""
+        """Find out what some states do that their fragments do not, and return override states that they lead to."""
         cells, rows, full = self._cells, self.excluded.rows, self.excluded.full
         fresh: set[Key] = set()
         for key in level:
-            text, node, leaf = key
+            text, node, fragment = key
             begin, end = self._begin[text], self._begin[text + 1]
             symbols, targets = self._classes[begin:end], self._targets[begin:end]
             listed = rows[node]
-            does, ends = self._leaf(leaf)
+            does, ends = self._fragment(fragment)
             for symbol in listed:
                 if symbol not in symbols:
                     symbols.append(symbol)
@@ -196,29 +196,29 @@ class _Search:
                 cells += [(key, symbol, reads.get(symbol, DEAD)) for symbol in ends]
         return fresh
 
-    def _leaf(self, state: int) -> tuple[list[int], set[int]]:
-        """Return what a state of a leaf does, and the classes of the bytes that end it."""
-        found = self._leaves.get(state)
+    def _fragment(self, state: int) -> tuple[list[int], set[int]]:
+        """Return what a state of a fragment does, and the classes of the bytes that end it."""
+        found = self._fragments.get(state)
         if found is None:
             row = self.step[state]
-            ends = np.flatnonzero((row != DEAD) & (row < self.copies))
-            found = self._leaves[state] = row.tolist(), {*ends.tolist()}
+            ends = np.flatnonzero((row != DEAD) & (row < self.first_instance))
+            found = self._fragments[state] = row.tolist(), {*ends.tolist()}
         return found
 
-    def found(self, places: Sequence[Key]) -> Beside:
+    def found(self, places: Sequence[Key]) -> OverrideStates:
         """Return the states."""
         number, states = self.number, len(self.step)
-        like = np.array([leaf for _, _, leaf in number], np.int64)
-        step = self.step[like]
+        base_state = np.array([fragment for _, _, fragment in number], np.int64)
+        step = self.step[base_state]
         cells = [
             (number[key], symbol, does if isinstance(does, int) else states + number[does])
             for key, symbol, does in self._cells
         ]
         row, symbol, does = np.array(cells, np.int64).reshape(-1, 3).T
         step[row, symbol] = does
-        return Beside(step, like, states + np.array([number[place] for place in places], np.int64))
+        return OverrideStates(step, base_state, states + np.array([number[place] for place in places], np.int64))
 
 
 def overlap() -> CallsOverlap:
-    """Return the error for a text that belongs to a leaf and to what stands beside it."""
+    """Return the error for a text that belongs to a fragment and to what stands beside it."""
     return CallsOverlap("a text belongs to a string and to another text that begins in the same place")

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
-from logitkit.compiler.bytes.leaf import Copies
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
+from logitkit.compiler.bytes.string_fragment import FragmentInstances
 from logitkit.errors import ConfigurationError
 
 NEVER = 2**30
@@ -23,14 +23,14 @@ class TokenLimit(NamedTuple):
     Args:
         most: The greatest number of tokens.
         fresh: [M] its states before its first token ends.
-        like: [M] the place in `later` of the state that does the same.
+        later_of_fresh: [M] the place in `later` of the state that does the same.
         later: [N] the states after one token.
         first: The first state after two tokens: here the others follow, and then those after three.
     """
 
     most: int
     fresh: NDArray[np.int64]
-    like: NDArray[np.int64]
+    later_of_fresh: NDArray[np.int64]
     later: NDArray[np.int64]
     first: int
 
@@ -53,7 +53,7 @@ class NestedDfa:
         need: [S] int64, how many frames must be pushed at once, at least, on the way from a state to the end of its part.
         free: [S] bool, in which states ids without text are legal and change nothing; None: in none.
         letters: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by id.
-        copies: The copies of leaves that are known in it; None: that is not known.
+        instances: The instances of fragments that are known in it; None: that is not known.
         token_limits: Texts whose tokens are counted.
         returns: States in which what is called ends at once, without another byte, each with the number of the end.
         blocks: How many frames are those of calls that do not recur, such as blocks of items; they are the last, and do not count
@@ -71,7 +71,7 @@ class NestedDfa:
     need: NDArray[np.int64]
     free: NDArray[np.bool_] | None = None
     letters: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
-    copies: Copies | None = None
+    instances: FragmentInstances | None = None
     token_limits: tuple[TokenLimit, ...] = ()
     returns: Mapping[int, int] = field(default_factory=dict)
     blocks: int = 0
@@ -108,7 +108,7 @@ class NestedDfa:
     @property
     def uncounted(self) -> NDArray[np.bool_]:
         """[F] which frames do not count as nesting: those of strings and of blocks of items."""
-        return self.is_block if self.copies is None else self.is_block | self.copies.strings
+        return self.is_block if self.instances is None else self.is_block | self.instances.strings
 
     @property
     def frame_need(self) -> NDArray[np.int64]:
@@ -136,8 +136,10 @@ class NestedDfa:
     @property
     def shares(self) -> bool:
         """Whether strings or blocks of items are called, or characters are counted: all of that needs tokens for all bytes."""
-        copies = self.copies
-        counts = copies is not None and (bool(copies.strings.any()) or any(leaf.counted for leaf in copies.leaves))
+        instances = self.instances
+        counts = instances is not None and (
+            bool(instances.strings.any()) or any(fragment.counted for fragment in instances.fragments)
+        )
         return counts or self.blocks > 0
 
     def endings(self, text: bytes, max_depth: int = NEVER) -> Iterator[bool]:

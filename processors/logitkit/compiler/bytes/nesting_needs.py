@@ -173,7 +173,7 @@ class Backwards:
 
     def calls(self, dfa: NestedDfa) -> NDArray[np.bool_]:
         """Return [C] which calls are among the moves, and those of strings, whose moves lead at once to the states after them."""
-        found = np.zeros(dfa.calls, bool) if dfa.copies is None else dfa.copies.strings[dfa.frame]
+        found = np.zeros(dfa.calls, bool) if dfa.instances is None else dfa.instances.strings[dfa.frame]
         found[self.call] = True
         return found
 

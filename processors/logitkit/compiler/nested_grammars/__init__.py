@@ -5,7 +5,7 @@ renumbered           a tree as part of a larger grammar, with other numbers of i
 part, parts          one automaton over characters for everything that is called; known_parts keeps those of many grammars
 overlaps             calls that begin with the same bracket, and words that are also called strings
 token_limits         free text of a limited number of tokens
-text_regions         free text as leaves, so that what tokens do in it is known
-assembly, live, words  one automaton over bytes, in which names are written out, without what leads nowhere (leaf_copies)
+text_regions         free text as fragments, so that what tokens do in it is known
+assembly, live, words  one automaton over bytes, in which names are written out, without what leads nowhere (instance_builder)
 dfa                  all of that
 """

@@ -1,9 +1,9 @@
 """All parts of a grammar as one automaton over bytes.
 
-The automaton of `{"a": <string>, "b": <string>}` has the states of the object, then two copies of the leaf for strings, of
+The automaton of `{"a": <string>, "b": <string>}` has the states of the object, then two instances of the fragment for strings, of
 which one leads on to the comma and the other to the brace. Rules that brackets call are not copied: a bracket pushes a
-frame, which says what comes after it, and the end of the call pops that. A leaf whose copies would be large is called in the same
-way, if that is wanted.
+frame, which says what comes after it, and the end of the call pops that. A fragment whose instances would be large is called in
+the same way, if that is wanted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.literal_overrides import OVERLAPPING_BRACKET, BracketsOverlap, CallsOverlap, CountsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
-from logitkit.compiler.nested_grammars.leaf_copies import LeafCopies, Quote, add_rows
+from logitkit.compiler.nested_grammars.instance_builder import InstanceBuilder, Quote, add_rows
 from logitkit.compiler.nested_grammars.words import Words
 
 __all__ = ["Assembly"]
@@ -34,8 +34,8 @@ class _Opened(NamedTuple):
     behind: tuple[tuple[int, int], ...]
 
 
-class Assembly(LeafCopies):
-    """The states of all parts, one part after another; copies of leaves after them, and then the states beside these."""
+class Assembly(InstanceBuilder):
+    """The states of all parts, one part after another; instances of fragments after them, and then override states."""
 
     def dfa(self) -> NestedDfa:
         """Return the automaton."""
@@ -59,7 +59,7 @@ class Assembly(LeafCopies):
                     end_at[first + state] = self.ends.setdefault((self.bodies[called], marks), len(self.ends))
                 for opening, bracket in brackets.items():
                     behind = tuple((m, first + target) for m, target in bracket.behind)
-                    if bracket.called in self.leaf_of:
+                    if bracket.called in self.fragment_of:
                         quoted.append(Quote(first + state, ord(opening), bracket.called, behind, bracket.excluded))
                         continue
                     body = self.bodies[bracket.called]
@@ -78,7 +78,7 @@ class Assembly(LeafCopies):
         if step[end_at >= 0].any() or (end_at[leaving] >= 0).any():
             raise BracketsOverlap("a rule must end with its closing bracket, after which nothing of it goes on")
         self._add_words(step)
-        copies = self.add_copies(step, self.entered(quoted, step))
+        instances = self.add_instances(step, self.entered(quoted, step))
         frames = len(self.frames)
         taken = self._add_calls(step, opened_blocks)
         if ord(",") in taken:
@@ -86,7 +86,7 @@ class Assembly(LeafCopies):
         if taken:
             raise BracketsOverlap(OVERLAPPING_BRACKET)
         blocks = len(self.frames) - frames
-        copies = copies._replace(strings=np.append(copies.strings, np.zeros(blocks, bool)))
+        instances = instances._replace(strings=np.append(instances.strings, np.zeros(blocks, bool)))
         states = len(step)
         behind_of = np.zeros((len(self.ends), len(self.frames)), np.int64)
         for (body, behind), frame in self.frames.items():
@@ -101,9 +101,9 @@ class Assembly(LeafCopies):
             for state, targets in enumerate(self.parts[called].letters):
                 for letter, target in targets.items():
                     letters[self.grammar.letters[letter]][first + state] = first + target
-        # The leaves that are called come after all bodies.
-        entry = np.append(self.first[:-1], np.zeros(len(self.leaves), np.int64))
-        entry[[len(self.bodies) + leaf for leaf in self.called]] = copies.first[[*self.called.values()]]
+        # The fragments that are called come after all bodies.
+        entry = np.append(self.first[:-1], np.zeros(len(self.fragments), np.int64))
+        entry[[len(self.bodies) + fragment for fragment in self.called]] = instances.first[[*self.called.values()]]
         bodies = np.array([body for body, _ in self.calls], np.int64)
         return NestedDfa(
             step,
@@ -116,7 +116,7 @@ class Assembly(LeafCopies):
             np.zeros(states, np.int64),
             letters=letters,
             # Strings that are written in place are followed better with all tokens at once.
-            copies=copies if self.leaves or self.grammar.words or self.blocks else None,
+            instances=instances if self.fragments or self.grammar.words or self.blocks else None,
             returns=returns,
             open_blocks=self._open_blocks() if self.blocks else 0,
             blocks=blocks,
@@ -150,7 +150,8 @@ class Assembly(LeafCopies):
     def _open_blocks(self) -> int:
         """Return how many calls of blocks may be open at once, at most."""
         inside = [
-            {b.called for row in self.parts[c].brackets for b in row.values()} - {*self.leaf_of} for c in self.bodies
+            {b.called for row in self.parts[c].brackets for b in row.values()} - {*self.fragment_of}
+            for c in self.bodies
         ]
         most = [0] * len(inside)
         while True:

@@ -61,7 +61,7 @@ def nested_grammar_dfa(
             "to either; put a special token between them"
         )
     # A finite automaton compiles faster with all tokens at once than from the known effects of tokens in its parts.
-    is_finite = found.copies is None and not found.frames and not found.token_limits
+    is_finite = found.instances is None and not found.frames and not found.token_limits
     return found if is_finite else with_layers(with_text_regions(found))
 
 

@@ -12,33 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.leaf import Copies
 from logitkit.compiler.bytes.literal_overrides import BracketsOverlap, CountsOverlap
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
 from logitkit.compiler.bytes.nesting_needs import Backwards, Moves, alive, behind_is, needs
 from logitkit.compiler.bytes.renumbering import renumbered_table
+from logitkit.compiler.bytes.string_fragment import FragmentInstances
 
 __all__ = ["live"]
 
 
 def live(dfa: NestedDfa) -> NestedDfa:
     """Leave out the states from which no text can be ended, and find out how deep the others must go for that."""
-    # The copy of a leaf that each state belongs to.
-    owner = np.full(dfa.states, -1) if dfa.copies is None else dfa.copies.of_states()
+    # The instance of a fragment that each state belongs to.
+    owner = np.full(dfa.states, -1) if dfa.instances is None else dfa.instances.of_states()
     moves = _moves(dfa, owner)
     met = moves.reached(dfa)
-    if dfa.copies is not None:
-        met = _with_whole_copies(met, dfa, dfa.copies, owner)
-    # States that no text leads to are cut off, as those of a text that goes on beside a leaf.
+    if dfa.instances is not None:
+        met = _with_whole_instances(met, dfa, dfa.instances, owner)
+    # States that no text leads to are cut off, as those of a text that goes on beside a fragment.
     backwards = Backwards(dfa, moves, met)
     lives, ended = alive(dfa, backwards)
-    if dfa.copies is not None:
-        ended |= dfa.copies.string_ends(len(dfa.behind))
+    if dfa.instances is not None:
+        ended |= dfa.instances.string_ends(len(dfa.behind))
     dfa = replace(dfa, behind=np.where(ended[:, None], dfa.behind, DEAD))
     need = needs(dfa, backwards, lives)
-    if dfa.copies is not None:
-        need = _of_whole_copies(need, dfa.copies, owner)
+    if dfa.instances is not None:
+        need = _of_whole_instances(need, dfa.instances, owner)
     if (lives & (need == NEVER)).any():
         raise BracketsOverlap(
             "the text after a nested value must nest deeper than that value, so no depth is enough; change how one of the "
@@ -61,7 +61,7 @@ def live(dfa: NestedDfa) -> NestedDfa:
     means.calls[:] = np.where(usable, NestedStep.call(np.cumsum(usable) - 1), DEAD)
     # Nothing looks at the moves from here on, and the tables are large.
     del moves, backwards
-    copies = None if dfa.copies is None else _left(dfa.copies, number, len(known), owner)
+    instances = None if dfa.instances is None else _left(dfa.instances, number, len(known), owner)
     step = renumbered_table(dfa.step, known, means)
     step[:FIRST_STATE] = DEAD
     accepting = (dfa.accepting & met)[known]
@@ -78,21 +78,25 @@ def live(dfa: NestedDfa) -> NestedDfa:
         number[dfa.behind],
         need,
         letters={token: _renumbered(leads[known], number) for token, leads in dfa.letters.items()},
-        copies=copies,
+        instances=instances,
         returns={int(number[state]): end for state, end in dfa.returns.items() if number[state] != DEAD},
         blocks=dfa.blocks,
         open_blocks=dfa.open_blocks,
     )
 
 
-def _left(copies: Copies, number: NDArray[np.int64], states: int, owner: NDArray[np.int64]) -> Copies | None:
-    """Return the copies that are left, None if they are not known any more.
+def _left(
+    instances: FragmentInstances, number: NDArray[np.int64], states: int, owner: NDArray[np.int64]
+) -> FragmentInstances | None:
+    """Return the instances that are left, None if they are not known any more.
 
     Raises:
         CountsOverlap: They are not known any more, and count characters or are called: then the automaton alone is not enough.
     """
-    found = copies.renumbered(number, states, owner)
-    if found is None and (copies.strings.any() or any(leaf.counted is not None for leaf in copies.leaves)):
+    found = instances.renumbered(number, states, owner)
+    if found is None and (
+        instances.strings.any() or any(fragment.counted is not None for fragment in instances.fragments)
+    ):
         raise CountsOverlap("no text ends with some of the strings whose characters are counted")
     return found
 
@@ -105,53 +109,53 @@ def _renumbered(leads: NDArray[np.int64], number: NDArray[np.int64]) -> NDArray[
 
 
 def _moves(dfa: NestedDfa, owner: NDArray[np.int64]) -> Moves:
-    """Return what the states do: a copy with one exit has one state, the first, which leads there, as strings may be long."""
+    """Return what the states do: an instance with one exit has one state, the first, as strings may be long."""
     means = dfa.renumbered_steps(np.arange(dfa.states, dtype=np.int32))
-    if dfa.copies is None:
+    if dfa.instances is None:
         found = [Moves.of(dfa.step, np.arange(dfa.states), means)]
     else:
-        found = _of_copies(dfa, dfa.copies, owner, means)
+        found = _of_instances(dfa, dfa.instances, owner, means)
     found += [Moves(np.flatnonzero(leads), leads[leads != DEAD]) for leads in dfa.letters.values()]
     if dfa.returns:
         found.append(Moves(*np.array([(s, NestedStep.end(end)) for s, end in dfa.returns.items()], np.int64).T))
     return Moves(*map(np.concatenate, zip(*found, strict=True)))
 
 
-def _of_copies(dfa: NestedDfa, copies: Copies, owner: NDArray[np.int64], means: ByStep) -> list[Moves]:
-    """Return what bytes make the states do, where there are copies of leaves."""
-    single = np.array([exits[0] if len({*exits}) == 1 else DEAD for exits in copies.exits], np.int64)
+def _of_instances(dfa: NestedDfa, instances: FragmentInstances, owner: NDArray[np.int64], means: ByStep) -> list[Moves]:
+    """Return what bytes make the states do, where there are instances of fragments."""
+    single = np.array([exits[0] if len({*exits}) == 1 else DEAD for exits in instances.exits], np.int64)
     short = np.append(single != DEAD, False)[owner]
     within = np.flatnonzero(short)
-    means.states[within] = copies.first[owner[within]]
+    means.states[within] = instances.first[owner[within]]
     # Strings that are called need nothing: there is room for one of them wherever there is room for a bracket. So
     # the byte that opens one leads at once to what follows it.
-    called = np.flatnonzero(copies.strings[dfa.frame])
+    called = np.flatnonzero(instances.strings[dfa.frame])
     means.calls[called] = dfa.behind[:, dfa.frame[called]].max(axis=0, initial=DEAD)
     alone = np.flatnonzero(single != DEAD)
-    return [Moves.of(dfa.step, np.flatnonzero(~short), means), Moves(copies.first[alone], single[alone])]
+    return [Moves.of(dfa.step, np.flatnonzero(~short), means), Moves(instances.first[alone], single[alone])]
 
 
-def _with_whole_copies(
-    met: NDArray[np.bool_], dfa: NestedDfa, copies: Copies, owner: NDArray[np.int64]
+def _with_whole_instances(
+    met: NDArray[np.bool_], dfa: NestedDfa, instances: FragmentInstances, owner: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return some states with all those of their copies, and of the copies that are called and lead to some of them."""
-    kept = np.zeros(len(copies.leaf) + 1, bool)
+    """Return some states with all those of their instances, and of the instances that are called and lead to some of them."""
+    kept = np.zeros(len(instances.fragment) + 1, bool)
     kept[owner[met]] = True
-    called = [copy for copy, exits in enumerate(copies.exits) if NestedStep.is_end(exits[0])]
-    ends = NestedStep.number(np.array([copies.exits[copy][0] for copy in called], np.int64))
+    called = [instance for instance, exits in enumerate(instances.exits) if NestedStep.is_end(exits[0])]
+    ends = NestedStep.number(np.array([instances.exits[instance][0] for instance in called], np.int64))
     kept[called] |= (met & (np.arange(dfa.states) >= FIRST_STATE))[dfa.behind[ends]].any(axis=1)
     kept[-1] = False
     found: NDArray[np.bool_] = met | kept[owner]
     return found
 
 
-def _of_whole_copies(found: NDArray[Any], copies: Copies, owner: NDArray[np.int64]) -> NDArray[Any]:
-    """Return what holds for each state, given what holds for the first state of each copy with one exit."""
-    single = np.array([len({*exits}) == 1 for exits in copies.exits], bool)
+def _of_whole_instances(found: NDArray[Any], instances: FragmentInstances, owner: NDArray[np.int64]) -> NDArray[Any]:
+    """Return what holds for each state, given what holds for the first state of each instance with one exit."""
+    single = np.array([len({*exits}) == 1 for exits in instances.exits], bool)
     within = np.flatnonzero(owner >= 0)
     within = within[single[owner[within]]]
     found = found.copy()
-    found[within] = found[copies.first[owner[within]]]
+    found[within] = found[instances.first[owner[within]]]
     return found
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Literal
 
-from logitkit.compiler.bytes.leaf import Leaf
+from logitkit.compiler.bytes.string_fragment import StringFragment
 from logitkit.compiler.nested_grammars.renumbered import renumbered
 from logitkit.patterns.syntax import Node
 
-__all__ = ["NestedGrammar", "NestedRule", "RenumberedRule", "Strings", "TextLeaf"]
+__all__ = ["NestedGrammar", "NestedRule", "RenumberedRule", "Strings", "TextFragment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,12 @@ class Strings:
     """Texts that begin with a quote and call nothing. Other texts may begin so beside them, if none of these is among them.
 
     Args:
-        leaf: The texts after the quote, and some texts besides.
+        fragment: The texts after the quote, and some texts besides.
         excluded: These texts, without the closing quote.
         tree: Returns what follows the quote as a tree, which is needed where one of several sets of strings may begin.
     """
 
-    leaf: Leaf
+    fragment: StringFragment
     excluded: tuple[bytes, ...]
     tree: Callable[[], Node]
 
@@ -99,20 +99,20 @@ class Strings:
 
     def holds(self, text: bytes) -> bool:
         """Whether a text is one of them, with its quotes."""
-        return text[:1] == b'"' and text[1:-1] not in self.excluded and self.leaf.holds(text[1:])
+        return text[:1] == b'"' and text[1:-1] not in self.excluded and self.fragment.holds(text[1:])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class TextLeaf:
+class TextFragment:
     """Texts that call nothing, as between two tags; their characters may be counted. Nothing else begins in their place.
 
     Args:
         opening: A byte that comes before the texts, and belongs to the rule; neither a quote nor a bracket.
-        leaf: The texts after it, up to a byte after which none of them goes on.
+        fragment: The texts after it, up to a byte after which none of them goes on.
     """
 
     opening: str
-    leaf: Leaf
+    fragment: StringFragment
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class NestedGrammar:
     """
 
     main: Node
-    rules: tuple[NestedRule | RenumberedRule | Strings | TextLeaf, ...] = ()
+    rules: tuple[NestedRule | RenumberedRule | Strings | TextFragment, ...] = ()
     words: tuple[bytes, ...] = ()
     letters: tuple[int, ...] = ()
     token_limits: tuple[tuple[int, int, int], ...] = ()

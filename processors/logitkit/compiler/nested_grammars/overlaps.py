@@ -27,7 +27,7 @@ from logitkit.compiler.nested_grammars.nested_grammar import (
     NestedRule,
     RenumberedRule,
     Strings,
-    TextLeaf,
+    TextFragment,
 )
 from logitkit.compiler.nested_grammars.part import Bracket, Called, Part
 from logitkit.limits import Limits
@@ -215,8 +215,8 @@ class Resolver:
         for opening, possible in sorted(by_opening.items()):
             places: dict[frozenset[int], int] = {}
             called = tuple([(d, places.setdefault(frozenset(calls[d]), len(places))) for d in possible])
-            if len(possible) > 1 and any(isinstance(self.grammar.rules[d], TextLeaf) for d in possible):
-                raise CountsOverlap("texts that are leaves begin in the same place")
+            if len(possible) > 1 and any(isinstance(self.grammar.rules[d], TextFragment) for d in possible):
+                raise CountsOverlap("texts that are fragments begin in the same place")
             behind = [
                 (marks, self._state({s for place, mark in places.items() if marks >> mark & 1 for s in place}))
                 for marks in self.marks_of(called)

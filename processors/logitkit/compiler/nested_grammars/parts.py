@@ -22,7 +22,7 @@ from logitkit.compiler.nested_grammars.nested_grammar import (
     NestedRule,
     RenumberedRule,
     Strings,
-    TextLeaf,
+    TextFragment,
 )
 from logitkit.compiler.nested_grammars.overlaps import Resolver, bracket_checks
 from logitkit.compiler.nested_grammars.part import Called, Part
@@ -72,7 +72,7 @@ class _Finder:
         states = 0
         while todo:
             called = todo.pop()
-            if called in self.parts or is_leaf(called, self.grammar):
+            if called in self.parts or is_fragment(called, self.grammar):
                 continue
             part = self.parts[called] = self._part(called)
             states += len(part.ends)
@@ -114,9 +114,9 @@ class _Finder:
         return made
 
 
-def is_leaf(called: Called, grammar: NestedGrammar) -> bool:
+def is_fragment(called: Called, grammar: NestedGrammar) -> bool:
     """Whether what is called is one set of strings or other texts, whose automaton is known."""
-    return len(called) == 1 and isinstance(grammar.rules[called[0][0]], Strings | TextLeaf)
+    return len(called) == 1 and isinstance(grammar.rules[called[0][0]], Strings | TextFragment)
 
 
 def has_calls(tree: Node) -> bool:
@@ -140,7 +140,7 @@ def _tree(called: Called, grammar: NestedGrammar) -> Node:
     for d, mark in called:
         rule = grammar.rules[d]
         # Such a text is never a part: its automaton is known.
-        assert not isinstance(rule, TextLeaf)
+        assert not isinstance(rule, TextFragment)
         marked.append(Concat((rule.body, Characters(CharSet.single(Symbol.mark(mark))))))
     return Alternate(tuple(marked)) if len(marked) > 1 else marked[0]
 

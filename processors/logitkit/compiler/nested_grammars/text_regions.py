@@ -1,9 +1,10 @@
-"""Free text in an automaton, as leaves: in it nearly every token is alive, and does the same in all automata with such text.
+"""Free text in an automaton, as fragments: in it nearly every token is alive, and does the same in all automata with such text.
 
 In the language of tool calls, the text before `<tool_call>` has a dozen states, one for each number of characters of the marker
 that have just been read. From each of them every token of the vocabulary leads somewhere, so following them all would take most
-of a second. But where they lead depends on the marker alone. So these states become a copy of a *leaf* (`compiler.bytes.leaf`):
-what tokens do in it is worked out once for each vocabulary, and known in every automaton that has text with the same marker.
+of a second. But where they lead depends on the marker alone. So these states become an instance of a *fragment*
+(`compiler.bytes.string_fragment`): what tokens do in it is worked out once for each vocabulary, and known in every automaton that
+has text with the same marker.
 
 Invariants: the states of a region stand next to each other, after all other states, in an order that depends on the content of
 the region alone, as far as possible; each move out of it leads to a state, never to a call.
@@ -17,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.leaf import Copies, Leaf
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.renumbering import renumbered_table
 from logitkit.compiler.bytes.sorting import examples
+from logitkit.compiler.bytes.string_fragment import FragmentInstances, StringFragment
 
 __all__ = ["with_characters", "with_text_regions"]
 
@@ -32,37 +33,37 @@ MANY_BYTES = 48
 
 
 def with_text_regions(dfa: NestedDfa) -> NestedDfa:
-    """Return the same automaton, in which free text is known as copies of leaves."""
+    """Return the same automaton, in which free text is known as instances of fragments."""
     regions = _regions(dfa)
     if not regions:
         # Tokens are counted in tables that are put together from parts.
-        return replace(dfa, copies=dfa.copies or _none(dfa.states, dfa.frames)) if dfa.token_limits else dfa
+        return replace(dfa, instances=dfa.instances or _none(dfa.states, dfa.frames)) if dfa.token_limits else dfa
     inside = np.zeros(dfa.states, bool)
     inside[np.concatenate(regions)] = True
     order = np.concatenate([np.flatnonzero(~inside), *regions])
     number = np.zeros(dfa.states, np.int64)
     number[order] = np.arange(dfa.states)
     found = _reordered(dfa, order, number)
-    copies = _none(dfa.states, dfa.frames) if found.copies is None else found.copies
-    leaves, leaf_of = list(copies.leaves), copies.leaf.tolist()
-    known = {leaf.key: place for place, leaf in enumerate(leaves)}
-    first, exits = copies.first.tolist(), list(copies.exits)
+    instances = _none(dfa.states, dfa.frames) if found.instances is None else found.instances
+    fragments, fragment_of = list(instances.fragments), instances.fragment.tolist()
+    known = {fragment.key: place for place, fragment in enumerate(fragments)}
+    first, exits = instances.first.tolist(), list(instances.exits)
     for region in regions:
         begin = int(number[region[0]])
-        leaf, leads = _leaf(found, begin, begin + len(region))
-        place = known.setdefault(leaf.key, len(leaves))
-        if place == len(leaves):
-            leaves.append(leaf)
-        leaf_of.append(place)
+        fragment, leads = _fragment(found, begin, begin + len(region))
+        place = known.setdefault(fragment.key, len(fragments))
+        if place == len(fragments):
+            fragments.append(fragment)
+        fragment_of.append(place)
         first.append(begin)
         exits.append(leads)
-    text = copies._replace(
-        leaves=tuple(leaves),
-        leaf=np.array(leaf_of, np.int64),
+    text = instances._replace(
+        fragments=tuple(fragments),
+        fragment=np.array(fragment_of, np.int64),
         first=np.array(first, np.int64),
         exits=tuple(exits),
     )
-    return replace(found, copies=text)
+    return replace(found, instances=text)
 
 
 def _regions(dfa: NestedDfa) -> list[Ints]:
@@ -70,13 +71,13 @@ def _regions(dfa: NestedDfa) -> list[Ints]:
     step = dfa.step
     apart = np.zeros(dfa.states, bool)
     apart[:FIRST_STATE] = True
-    if dfa.copies is not None:
-        apart |= dfa.copies.of_states() >= 0
-        apart |= dfa.copies.like > 0
-        apart[dfa.copies.opening] = True
-    # The rest after a text inside of brackets may close them, which a remainder after a leaf of text cannot.
+    if dfa.instances is not None:
+        apart |= dfa.instances.of_states() >= 0
+        apart |= dfa.instances.base_state > 0
+        apart[dfa.instances.opening] = True
+    # The rest after a text inside of brackets may close them, which a remainder after a fragment of text cannot.
     apart |= _inside_brackets(dfa)
-    # A move that opens or closes a bracket has no place in a leaf.
+    # A move that opens or closes a bracket has no place in a fragment.
     apart |= ~NestedStep.is_state(step).all(axis=1)
     bytes_of = np.bincount(dfa.byte_class, minlength=step.shape[1])
     within = _with_limits(dfa, ~apart & (_bytes_read(step, bytes_of) >= MANY_BYTES), ~apart, bytes_of)
@@ -202,8 +203,8 @@ def _ordered(dfa: NestedDfa, region: Ints) -> Ints:
     return np.array([*order], np.int64)
 
 
-def _leaf(dfa: NestedDfa, begin: int, end: int) -> tuple[Leaf, tuple[int, ...]]:
-    """Return the leaf that some states are a copy of, and where each of its ends leads."""
+def _fragment(dfa: NestedDfa, begin: int, end: int) -> tuple[StringFragment, tuple[int, ...]]:
+    """Return the fragment that some states are an instance of, and where each of its ends leads."""
     rows = dfa.step[begin:end].astype(np.int64)
     # Classes of bytes that the region tells apart, numbered by their first bytes.
     _, column = examples_of_columns(rows)
@@ -217,7 +218,7 @@ def _leaf(dfa: NestedDfa, begin: int, end: int) -> tuple[Leaf, tuple[int, ...]]:
     step = np.where(rows == DEAD, DEAD, rows - begin + FIRST_STATE)
     step[outside] = NestedStep.end(np.array([number[s] for s in rows[outside].tolist()], np.int64))
     whole = np.concatenate([np.zeros((FIRST_STATE, step.shape[1]), np.int32), step.astype(np.int32)])
-    return Leaf(whole, byte_class, tuple(range(1, len(leads) + 1)), is_text=True), tuple(leads)
+    return StringFragment(whole, byte_class, tuple(range(1, len(leads) + 1)), is_text=True), tuple(leads)
 
 
 def examples_of_columns(rows: Ints) -> tuple[Ints, Ints]:
@@ -229,7 +230,9 @@ def examples_of_columns(rows: Ints) -> tuple[Ints, Ints]:
 def _reordered(dfa: NestedDfa, order: Ints, number: Ints) -> NestedDfa:
     """Return the automaton with other numbers of its states."""
     means = dfa.renumbered_steps(number.astype(np.int32))
-    copies = None if dfa.copies is None else dfa.copies.renumbered(number, dfa.states, dfa.copies.of_states())
+    instances = (
+        None if dfa.instances is None else dfa.instances.renumbered(number, dfa.states, dfa.instances.of_states())
+    )
     return replace(
         dfa,
         step=renumbered_table(dfa.step, order, means),
@@ -239,14 +242,14 @@ def _reordered(dfa: NestedDfa, order: Ints, number: Ints) -> NestedDfa:
         behind=number[dfa.behind],
         need=dfa.need[order],
         letters={token: number[leads[order]] for token, leads in dfa.letters.items()},
-        copies=copies,
+        instances=instances,
         returns={int(number[state]): end for state, end in dfa.returns.items()},
         token_limits=tuple(t._replace(fresh=number[t.fresh], later=number[t.later]) for t in dfa.token_limits),
     )
 
 
-def _none(states: int, frames: int) -> Copies:
-    """Return the copies of an automaton that has none."""
+def _none(states: int, frames: int) -> FragmentInstances:
+    """Return the instances of an automaton that has none."""
     nothing = np.zeros(0, np.int64)
-    like, strings = np.zeros(states, np.int64), np.zeros(frames, bool)
-    return Copies((), nothing, nothing, (), nothing, nothing, nothing, nothing, like, strings)
+    base_state, strings = np.zeros(states, np.int64), np.zeros(frames, bool)
+    return FragmentInstances((), nothing, nothing, (), nothing, nothing, nothing, nothing, base_state, strings)

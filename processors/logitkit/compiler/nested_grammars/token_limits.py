@@ -147,16 +147,16 @@ def _with_copy(dfa: NestedDfa, region: NDArray[np.int64], with_moves: bool = Tru
         for token, leads in dfa.letters.items():
             to = leads[region]
             letters[token] = np.where(text.states[to] == own, copied[to], to)
-    copies = dfa.copies
-    if copies is not None:
-        copies = copies._replace(like=np.append(copies.like, np.zeros(len(region), np.int64)))
+    instances = dfa.instances
+    if instances is not None:
+        instances = instances._replace(base_state=np.append(instances.base_state, np.zeros(len(region), np.int64)))
     return replace(
         dfa,
         step=np.concatenate([dfa.step, moves]),
         accepting=np.append(dfa.accepting, dfa.accepting[region]),
         need=np.append(dfa.need, dfa.need[region]),
         letters={token: np.append(leads, letters[token]) for token, leads in dfa.letters.items()},
-        copies=copies,
+        instances=instances,
     )
 
 

@@ -4,7 +4,7 @@ compile, pushdown_compile    from an automaton over bytes to one over tokens, wi
 tables       the result: tables by state and class of tokens, and what stands beside a state
 effects      what a token does in each state: classes of tokens, and effects on the stack
 lookahead    the same for automata that look at a byte before they read it
-fragments    the effects of tokens in leaves, which many places share
+fragments    the effects of tokens in fragments, which many places share
 linking      automata put together from parts that are compiled already
 markers      any text before a marker
 records      a record that is repeated many times

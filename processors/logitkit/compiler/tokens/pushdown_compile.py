@@ -62,22 +62,22 @@ def pushdown_automaton(
         raise ConfigurationError(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
-    if dfa.copies is None and not dfa.frames:
+    if dfa.instances is None and not dfa.frames:
         return _finite(dfa, vocabulary, limits, name, closing)
     fallback = None
     # Where tokens are counted, too few may be left to spell a marker.
     dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
-    if dfa.copies is not None:
+    if dfa.instances is not None:
         uncounted = frozenset(np.flatnonzero(dfa.uncounted).tolist())
         actions = ActionNumbering(Targets(dfa.states + dfa.frames, dfa.frames), limits, uncounted)
         # Costs are worked out from what each state lists.
         falls_back = not closing and not dead_ends
         with one_budget(limits.work):
-            classes = linked_classes(dfa, dfa.copies, vocabulary, actions, limits, falls_back)
-        if falls_back and dfa.copies.like.any():
+            classes = linked_classes(dfa, dfa.instances, vocabulary, actions, limits, falls_back)
+        if falls_back and dfa.instances.base_state.any():
             fallback = np.arange(dfa.states + dfa.frames)
-            beside = np.flatnonzero(dfa.copies.like)
-            fallback[beside] = dfa.copies.like[beside]
+            override_states = np.flatnonzero(dfa.instances.base_state)
+            fallback[override_states] = dfa.instances.base_state[override_states]
     else:
         work = dfa.step.size // 4
         limits.check_work(2 * work)
@@ -112,7 +112,7 @@ def pushdown_automaton(
         if cost[dfa.start] == UNREACHABLE:
             raise NothingSpelled(f"the tokens of the vocabulary spell no text that {name} matches")
         table = table.without(cost == UNREACHABLE)
-    strings = 0 if dfa.copies is None else int(np.count_nonzero(dfa.copies.strings))
+    strings = 0 if dfa.instances is None else int(np.count_nonzero(dfa.instances.strings))
     depth = max_depth if strings + dfa.blocks < dfa.frames else 0
     depth += dfa.open_blocks + (strings + dfa.blocks > 0)
     nesting = StackActions(

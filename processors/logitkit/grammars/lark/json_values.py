@@ -38,7 +38,7 @@ def schema_bodies(schema: str, limits: Limits, first: int) -> tuple[list[Node], 
     """
     document = load(schema)
     check_guidance_options(document, limits)
-    compiled = schema_grammar(document, limits, leaves=False)
+    compiled = schema_grammar(document, limits, fragments=False)
     nested_grammar = compiled.nested_grammar
     assert not nested_grammar.words
     calls = range(first, first + len(nested_grammar.rules))

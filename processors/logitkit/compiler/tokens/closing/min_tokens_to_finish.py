@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.leaf import Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.string_fragment import FragmentInstances
 from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.tables.counted_state import Counting
 from logitkit.compiler.tokens.tables.targets import Targets
@@ -57,8 +57,10 @@ def closing_costs(
     # A string or a block of items may be open besides as many brackets as are allowed, and heights count it.
     need = np.concatenate([dfa.need, np.zeros(dfa.frames, np.int64)]) + int(dfa.uncounted.any())
     kept = inside & (height[target] <= need[source]) & ~pops[target]
-    if whatever_count and table.counting is not None and dfa.copies is not None:
-        kept[kept] = _whatever_the_count(dfa.copies, Counting.of(table.counting), source[kept], target[kept], targets)
+    if whatever_count and table.counting is not None and dfa.instances is not None:
+        kept[kept] = _whatever_the_count(
+            dfa.instances, Counting.of(table.counting), source[kept], target[kept], targets
+        )
     ways = _Ways(dfa, table, source[kept], target[kept], limits)
     found = ways.costs(np.ones(len(dfa.behind), bool))
     if dfa.blocks:
@@ -129,22 +131,23 @@ class _Ways(NamedTuple):
 
 
 def _whatever_the_count(
-    copies: Copies, counting: Counting, source: Ints, target: Ints, targets: Targets
+    instances: FragmentInstances, counting: Counting, source: Ints, target: Ints, targets: Targets
 ) -> NDArray[np.bool_]:
     """Return whether some targets are legal with all counts with which rows may be in their states.
 
     Args:
-        copies: The copies of leaves, of which some count. States say how many characters are missing, so none is too few.
+        instances: The instances of fragments, of which some count. States say how many characters are missing, so none is too
+            few.
         counting: The effects of actions on the count.
         source: [N] the states.
         target: [N] the targets.
         targets: Says which of them are actions.
     """
-    highest = np.zeros(len(copies.like), np.int64)
-    for number, first in zip(copies.leaf.tolist(), copies.first.tolist(), strict=True):
-        leaf = copies.leaves[number]
-        if leaf.counted is not None:
-            highest[first : first + leaf.size] = leaf.highest_counts[FIRST_STATE:]
+    highest = np.zeros(len(instances.base_state), np.int64)
+    for number, first in zip(instances.fragment.tolist(), instances.first.tolist(), strict=True):
+        fragment = instances.fragments[number]
+        if fragment.counted is not None:
+            highest[first : first + fragment.size] = fragment.highest_counts[FIRST_STATE:]
     found = ~targets.is_action(target)
     at = np.flatnonzero(~found)
     found[at] = highest[source[at]] <= counting.high[targets.action_number(target[at])]

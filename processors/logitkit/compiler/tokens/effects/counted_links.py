@@ -1,4 +1,4 @@
-"""The actions of tokens in copies of a leaf that counts characters: how many they add, and with which counts they are legal.
+"""The actions of tokens in a fragment that counts characters: how many they add, and with which counts they are legal.
 
 In strings of 2 to 5 characters, a token of two characters that stays in the string is legal up to a count of 3; one of two
 characters and the closing quote from a count of 0 up to 3; the quote alone from 2 up to 5. Where a token begins with the opening
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.leaf import Copies, Counted, Leaf
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import which_of
+from logitkit.compiler.bytes.string_fragment import Counted, FragmentInstances, StringFragment
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering, CountedMoves
 from logitkit.compiler.tokens.tables.counted_state import MOST
 
@@ -25,28 +25,30 @@ class CountedStates:
     """Which states of an automaton count characters, for walks that begin outside of them.
 
     Args:
-        copies: The copies of leaves in the automaton.
+        instances: The instances of fragments in the automaton.
     """
 
-    def __init__(self, copies: Copies) -> None:
+    def __init__(self, instances: FragmentInstances) -> None:
         # For each state: whether it counts, whether a character may begin there, how many must follow, up to how many in all, and
         # with how many a text may end there.
-        self.counts, self.between = (np.zeros(len(copies.like), bool) for _ in range(2))
-        self.needed, self.bound, self.least, self.most = (np.zeros(len(copies.like), np.int64) for _ in range(4))
-        for number, first in zip(copies.leaf.tolist(), copies.first.tolist(), strict=True):
-            leaf = copies.leaves[number]
-            if leaf.counted is not None:
-                mine = slice(first, first + leaf.size)
+        self.counts, self.between = (np.zeros(len(instances.base_state), bool) for _ in range(2))
+        self.needed, self.bound, self.least, self.most = (
+            np.zeros(len(instances.base_state), np.int64) for _ in range(4)
+        )
+        for number, first in zip(instances.fragment.tolist(), instances.first.tolist(), strict=True):
+            fragment = instances.fragments[number]
+            if fragment.counted is not None:
+                mine = slice(first, first + fragment.size)
                 self.counts[mine] = True
-                self.between[first : first + leaf.counted.between - FIRST_STATE] = True
-                self.needed[mine] = leaf.counted.needed[FIRST_STATE:]
-                self.bound[mine] = leaf.counted.most
-                self.least[mine], self.most[mine] = (ends[FIRST_STATE:] for ends in leaf.counted.at_ends(leaf))
+                self.between[first : first + fragment.counted.between - FIRST_STATE] = True
+                self.needed[mine] = fragment.counted.needed[FIRST_STATE:]
+                self.bound[mine] = fragment.counted.most
+                self.least[mine], self.most[mine] = (ends[FIRST_STATE:] for ends in fragment.counted.at_ends(fragment))
 
     @classmethod
-    def of(cls, copies: Copies) -> CountedStates | None:
-        """Return the states of an automaton that count, or None if no leaf in it does."""
-        return cls(copies) if any(leaf.counted is not None for leaf in copies.leaves) else None
+    def of(cls, instances: FragmentInstances) -> CountedStates | None:
+        """Return the states of an automaton that count, or None if no fragment in it does."""
+        return cls(instances) if any(fragment.counted is not None for fragment in instances.fragments) else None
 
     def stepped(self, state: Ints, does: Ints, count: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         """Return the counts after one byte, and whether it is legal.
@@ -70,17 +72,17 @@ class CountedStates:
 def counted_ends(
     leads: Ints, length: Ints, any_count: NDArray[np.bool_], counted: Counted, actions: ActionNumbering
 ) -> Ints:
-    """Add to actions the counts with which tokens may end the leaf.
+    """Add to actions the counts with which tokens may end the fragment.
 
     Args:
-        leads: [copies, N] the actions after the ends.
+        leads: [instances, N] the actions after the ends.
         length: [N] how many characters each token has before the end.
         any_count: [N] whether each end is legal with any count.
         counted: The bounds.
         actions: Numbers what is found.
 
     Returns:
-        [copies, N] the actions with these counts.
+        [instances, N] the actions with these counts.
     """
     width = 1 + int(length.max(initial=0))
     met, which = which_of((leads * np.int64(width) + length).ravel())
@@ -92,23 +94,25 @@ def counted_ends(
     return np.where(any_count, leads, found[which].reshape(leads.shape))
 
 
-def counted_moves(moves: tuple[Ints, Ints, Ints], first: Ints, leaf: Leaf, actions: ActionNumbering) -> Ints:
-    """Return the actions of tokens that stay in the leaf.
+def counted_moves(
+    moves: tuple[Ints, Ints, Ints], first: Ints, fragment: StringFragment, actions: ActionNumbering
+) -> Ints:
+    """Return the actions of tokens that stay in the fragment.
 
     Args:
-        moves: Columns [N] of states of the leaf, of the states that tokens lead to, and of how many characters they add.
-        first: [copies] the first state of each copy.
-        leaf: The leaf.
+        moves: Columns [N] of states of the fragment, of the states that tokens lead to, and of how many characters they add.
+        first: [instances] the first state of each instance.
+        fragment: The fragment.
         actions: Numbers what is found.
 
     Returns:
-        [copies, N] the actions.
+        [instances, N] the actions.
     """
     source, target, added = moves
-    counted = leaf.counted
+    counted = fragment.counted
     assert counted is not None
     width = 1 + int(added.max(initial=0))
-    kinds, which = which_of((target.astype(np.int64) * width + added) * 2 + (source != leaf.states))
+    kinds, which = which_of((target.astype(np.int64) * width + added) * 2 + (source != fragment.states))
     (state, count), kept = np.divmod(kinds // 2, width), kinds % 2
     high = counted.most - counted.needed[state] - count
     legal = np.flatnonzero(high >= 0)

@@ -1,4 +1,4 @@
-"""The actions of the rest of a token after a leaf or a bracket that it ends, for each state that may come then."""
+"""The actions of the rest of a token after a fragment or a bracket that it ends, for each state that may come then."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Rests:
 
     Args:
         dfa: The automaton.
-        exits: The exits of leaves: states that come after them, or ends of the automaton (`NestedStep`).
+        exits: The exits of fragments: states that come after them, or ends of the automaton (`NestedStep`).
         remainders: The remainders of the vocabulary.
         walk: Follows them.
         actions: Numbers what they lead to.

@@ -13,14 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.renumbering import ROWS_AT_ONCE
 from logitkit.compiler.bytes.sorting import distinct_rows
+from logitkit.compiler.bytes.string_fragment import QUOTE, FragmentInstances
 from logitkit.compiler.tokens.effects.action_numbering import MOST_PUSHED, ActionNumbering, StackAction
 from logitkit.compiler.tokens.effects.counted_links import CountedStates
-from logitkit.compiler.tokens.effects.walked_prefixes import COUNT, LIKE, SOURCE, STATE, Found, Front, Popped, Starts
+from logitkit.compiler.tokens.effects.walked_prefixes import (
+    BASE_STATE,
+    COUNT,
+    SOURCE,
+    STATE,
+    Found,
+    Front,
+    Popped,
+    Starts,
+)
 from logitkit.compiler.tokens.effects.walked_stacks import EMPTY, WalkedStacks
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
@@ -30,8 +39,8 @@ __all__ = ["TrieWalk"]
 
 Ints = NDArray[np.int64]
 
-# In place of the state of a leaf that a walk is compared with, once that has left the leaf: dead, or beyond its end.
-NOT_LIKE, BEYOND = 0, -1
+# In place of the state of a fragment that a walk is compared with, once that has left the fragment: dead, or beyond its end.
+NO_BASE, BEYOND = 0, -1
 
 # A node's children are all looked at if they are up to this many.
 FEW_CHILDREN = 8
@@ -48,15 +57,15 @@ class TrieWalk:
 
     Args:
         dfa: The automaton.
-        copies: The copies of leaves in it.
+        instances: The instances of fragments in it.
         actions: Numbers what they lead to.
         limits: Bounds on the work.
     """
 
-    def __init__(self, dfa: NestedDfa, copies: Copies, actions: ActionNumbering, limits: Limits) -> None:
+    def __init__(self, dfa: NestedDfa, instances: FragmentInstances, actions: ActionNumbering, limits: Limits) -> None:
         self.dfa, self.actions, self.limits = dfa, actions, limits
-        self.inside = copies.of_states() >= 0
-        self.counted = CountedStates.of(copies)
+        self.inside = instances.of_states() >= 0
+        self.counted = CountedStates.of(instances)
         self._byte_class: list[int] = dfa.byte_class.tolist()
         # The bytes of each class.
         self._bytes = np.argsort(dfa.byte_class, kind="stable")
@@ -78,12 +87,12 @@ class TrieWalk:
             PatternTooLarge: There are too many steps.
         """
         columns = np.zeros((6, len(starts.source)), np.int64)
-        columns[SOURCE], columns[STATE], columns[LIKE] = starts.source, starts.state, starts.like
+        columns[SOURCE], columns[STATE], columns[BASE_STATE] = starts.source, starts.state, starts.base_state
         front, first = Front(columns, starts.node), True
         nothing = starts.source[:0]
         met = [front.take(nothing)]
         popped = [Popped(*(nothing for _ in Popped._fields))]
-        # Below these nodes nothing is alive, although it is in the state that the walk is like.
+        # Below these nodes nothing is alive, although it is in the base state of the walk.
         lost: list[tuple[NDArray[np.integer], NDArray[np.integer]]] = []
         while len(front.node):
             spelled = trie.own[front.node].nonzero()[0]
@@ -102,11 +111,11 @@ class TrieWalk:
                 front = Front.joined(blocks)
             state = front.columns[STATE]
             if not state.all():
-                like = front.columns[LIKE]
-                gone = ((state == DEAD) & (like == BEYOND)).nonzero()[0]
+                base_state = front.columns[BASE_STATE]
+                gone = ((state == DEAD) & (base_state == BEYOND)).nonzero()[0]
                 if len(gone):
                     lost.append((front.columns[SOURCE, gone], front.node[gone]))
-                front = front.take(((state != DEAD) | (like > 0)).nonzero()[0])
+                front = front.take(((state != DEAD) | (base_state > 0)).nonzero()[0])
         return self._found(trie, Front.joined(met), lost), Popped(*map(np.concatenate, zip(*popped, strict=True)))
 
     def _children(self, trie: Trie, front: Front) -> tuple[Ints, Ints]:
@@ -118,10 +127,10 @@ class TrieWalk:
         count = trie.children[front.node + 1] - first
         if front.node[0] >= len(trie.child):
             return expand(first, count)
-        like = front.columns[LIKE]
-        look = (count > FEW_CHILDREN) & (front.node < len(trie.child)) & (like != BEYOND)
+        base_state = front.columns[BASE_STATE]
+        look = (count > FEW_CHILDREN) & (front.node < len(trie.child)) & (base_state != BEYOND)
         few, many = (~look).nonzero()[0], look.nonzero()[0]
-        which, symbol = self._moves(front.columns[STATE, many], like[many])
+        which, symbol = self._moves(front.columns[STATE, many], base_state[many])
         place, pair = expand(self._first_byte[symbol], self._first_byte[symbol + 1] - self._first_byte[symbol])
         owner = many[which[pair]]
         child = trie.child[front.node[owner], self._bytes[place]]
@@ -129,39 +138,39 @@ class TrieWalk:
         more, owners = expand(first[few], count[few])
         return np.concatenate([child[found], more]), np.concatenate([owner[found], few[owners]])
 
-    def _moves(self, states: Ints, like: Ints) -> tuple[Ints, Ints]:
+    def _moves(self, states: Ints, base_state: Ints) -> tuple[Ints, Ints]:
         """Return the places of states, and the classes of bytes that do not do there what they do in others."""
         step = self.dfa.step
         goes_on = np.empty((len(states), step.shape[1]), bool)
         for begin in range(0, len(states), ROWS_AT_ONCE):
             some = slice(begin, begin + ROWS_AT_ONCE)
-            np.not_equal(step[states[some]], step[like[some]], out=goes_on[some])
+            np.not_equal(step[states[some]], step[base_state[some]], out=goes_on[some])
         # In one dimension, numpy finds them several times faster.
         return np.divmod(goes_on.ravel().nonzero()[0], step.shape[1])
 
     def _stepped(self, trie: Trie, front: Front, child: Ints, owner: Ints, popped: list[Popped]) -> Front:
-        """Return what one more byte makes of each prefix; leave out what does as the state that it is like."""
+        """Return what one more byte makes of each prefix; leave out what does as its base state."""
         dfa = self.dfa
         self.limits.spend(LEVEL_STEPS + len(child) // PREFIXES_A_STEP)
         symbol = dfa.byte_class[trie.byte[child]]
         before = front.columns[STATE].take(owner)
         does = dfa.step[before, symbol]
-        like = front.columns[LIKE].take(owner)
-        kept = (does | like).nonzero()[0]
-        owner, does, like = owner[kept], does[kept], like[kept]
-        at = (like > 0).nonzero()[0]
+        base_state = front.columns[BASE_STATE].take(owner)
+        kept = (does | base_state).nonzero()[0]
+        owner, does, base_state = owner[kept], does[kept], base_state[kept]
+        at = (base_state > 0).nonzero()[0]
         if len(at):
-            leads = dfa.step[like[at], symbol[kept[at]]]
+            leads = dfa.step[base_state[at], symbol[kept[at]]]
             same = leads == does[at]
             within = NestedStep.is_state(leads)
             within[within] = self.inside[leads[within]]
-            like[at] = np.where(leads == DEAD, NOT_LIKE, np.where(within, leads, BEYOND))
+            base_state[at] = np.where(leads == DEAD, NO_BASE, np.where(within, leads, BEYOND))
             if same.any():
                 other = np.ones(len(kept), bool)
                 other[at[same]] = False
-                kept, owner, does, like = kept[other], owner[other], does[other], like[other]
+                kept, owner, does, base_state = kept[other], owner[other], does[other], base_state[other]
         columns = front.columns.take(owner, axis=1)
-        columns[STATE], columns[LIKE] = does, like
+        columns[STATE], columns[BASE_STATE] = does, base_state
         if self.counted is not None:
             columns[COUNT], within = self.counted.stepped(before[kept], columns[STATE], columns[COUNT])
             columns[STATE, ~within] = DEAD
@@ -185,17 +194,17 @@ class TrieWalk:
         brackets = False
         while not brackets and 0 < len(rows) <= FEW_PREFIXES:
             before, rows = rows, []
-            for source, state, stack, height, like, count, node in before:
+            for source, state, stack, height, base_state, count, node in before:
                 for child in range(children[node], children[node + 1]):
                     symbol = self._byte_class[byte[child]]
-                    does, leads = step[state, symbol], like
-                    if like > 0:
-                        leads = step[like, symbol]
+                    does, leads = step[state, symbol], base_state
+                    if base_state > 0:
+                        leads = step[base_state, symbol]
                         if leads == does:
                             continue
                         if leads != DEAD and (leads < DEAD or not inside[leads]):
                             leads = BEYOND
-                    if does != DEAD or leads != NOT_LIKE:
+                    if does != DEAD or leads != NO_BASE:
                         rows.append((source, does, stack, height, leads, count, child))
                         brackets = brackets or does < DEAD or leads == BEYOND
             self.limits.spend(LEVEL_STEPS + len(rows) // PREFIXES_A_STEP)
@@ -219,7 +228,7 @@ class TrieWalk:
 
     def _nest_once(self, front: Front, which: Ints, popped: list[Popped]) -> None:
         dfa = self.dfa
-        source, state, stack, height, like, _ = front.columns
+        source, state, stack, height, base_state, _ = front.columns
         opens, number = NestedStep.is_call(state[which]), NestedStep.number(state[which])
         if opens.any():
             at, call = which[opens], number[opens]
@@ -234,7 +243,7 @@ class TrieWalk:
         popped.append(Popped(source[out], front.node[out], end[~own], height[out]))
         # The actions of these texts follow from `popped`, so here the walk is over.
         state[out] = DEAD
-        like[out] = NOT_LIKE
+        base_state[out] = NO_BASE
         at, end = at[own], end[own]
         stack[at], frames = self.stacks.popped(stack[at])
         state[at] = dfa.behind[end, np.array(frames, np.int64)]

@@ -12,9 +12,9 @@ from logitkit.vocabulary.ranges import cut_by_sum
 from logitkit.vocabulary.trie import Trie
 
 __all__ = [
+    "BASE_STATE",
     "COUNT",
     "HEIGHT",
-    "LIKE",
     "PREFIXES_AT_ONCE",
     "SOURCE",
     "STACK",
@@ -31,14 +31,14 @@ Ints = NDArray[np.int64]
 PREFIXES_AT_ONCE = 2**16
 
 # The rows of the columns.
-SOURCE, STATE, STACK, HEIGHT, LIKE, COUNT = range(6)
+SOURCE, STATE, STACK, HEIGHT, BASE_STATE, COUNT = range(6)
 
 
 class Front(NamedTuple):
     """The prefixes on one level.
 
     Args:
-        columns: [6, N] int64: the walk of each, its state, its stack, the most brackets on that, the state that it is like, and
+        columns: [6, N] int64: the walk of each, its state, its stack, the most brackets on that, its base state, and
             the characters that it has counted. One array, since taking some of N prefixes costs more than what N is.
         node: [N] their nodes.
     """
@@ -82,25 +82,25 @@ class Starts(NamedTuple):
         source: The number by which each walk is named.
         node: The node of the trie.
         state: The state that the text up to that node has led to.
-        like: The state of a leaf in which other walks do the same, but for some texts; 0 if there is none.
+        base_state: The state of a fragment in which other walks do the same, but for some texts; 0 if there is none.
         unquoted: Whether no text is followed that begins with a quote.
     """
 
     source: Ints
     node: Ints
     state: Ints
-    like: Ints
+    base_state: Ints
     unquoted: NDArray[np.bool_]
 
     @classmethod
-    def at_root(cls, states: Ints, like: Ints | None = None, unquoted: NDArray[np.bool_] | None = None) -> Starts:
+    def at_root(cls, states: Ints, base_state: Ints | None = None, unquoted: NDArray[np.bool_] | None = None) -> Starts:
         """Begin in some states with whole texts."""
         nothing = np.zeros(len(states), np.int64)
         return cls(
             states,
             nothing,
             states,
-            nothing if like is None else like,
+            nothing if base_state is None else base_state,
             np.zeros(len(states), bool) if unquoted is None else unquoted,
         )
 
@@ -111,7 +111,7 @@ class Found(NamedTuple):
     Args:
         source: The walk.
         token: The id of the text in the trie.
-        action: The number of its action; `DEAD` only where the state that a walk is like might do something else.
+        action: The number of its action; `DEAD` only where its base state might do something else.
     """
 
     source: Ints

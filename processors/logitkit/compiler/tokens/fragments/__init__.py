@@ -1,6 +1,6 @@
-"""The effects of tokens in a leaf: an automaton, such as that of a string, that many places of a schema share.
+"""The effects of tokens in a fragment: an automaton, such as that of a string, that many places of a schema share.
 
-leaf_tokens       the effects of tokens in one leaf
-leaf_stores       the behaviours of prefixes of tokens in a leaf, while these are found
-leaf_partition    the tokens that act alike in each of several leaves
+fragment_tokens   the effects of tokens in one fragment
+fragment_stores   the behaviours of prefixes of tokens in a fragment, while these are found
+fragment_partition  the tokens that act alike in each of several fragments
 """

@@ -32,7 +32,7 @@ from logitkit.compiler.bytes.sorting import stable_order
 from logitkit.compiler.tokens.closing.dead_ends import without_dead_ends
 from logitkit.compiler.tokens.effects.common_classes import Side, listed
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
-from logitkit.compiler.tokens.fragments.leaf_stores import LeafTargets, leaf_store
+from logitkit.compiler.tokens.fragments.fragment_stores import FragmentTargets, fragment_store
 from logitkit.compiler.tokens.markers.marker_targets import MarkerTargets
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
@@ -192,12 +192,12 @@ def _before_text(whole: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> Befo
     states = len(kept)
     number = np.full(len(whole.step), states)
     number[kept] = np.arange(states)
-    # `leaf_store` expects one more row, for the state before the opening quote of a string. Here, this row is dead.
+    # `fragment_store` expects one more row, for the state before the opening quote of a string. Here, this row is dead.
     step = np.zeros((states + 1, whole.step.shape[1]), np.int32)
     step[:states] = number[whole.step[kept]]
     step[step == states] = NestedStep.end(0)
-    in_store, targets = LeafTargets(states, 1, trie.depth), MarkerTargets(states)
-    store = leaf_store(step, whole.byte_class, in_store, limits)
+    in_store, targets = FragmentTargets(states, 1, trie.depth), MarkerTargets(states)
+    store = fragment_store(step, whole.byte_class, in_store, limits)
     classes = classes_by_level(store, whole.byte_class, trie)
     work = store.work + len(classes.class_of) // IDS_A_STEP
     table, class_of = classes.behaviours, classes.class_of.astype(np.int32)

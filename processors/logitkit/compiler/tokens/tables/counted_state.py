@@ -1,7 +1,7 @@
 """A state with a count: one number, of which the lower half is the state and the upper half the count.
 
-With `{"maxLength": 1000}`, a string would need a copy of its states for each of a thousand lengths. Instead, a row has the states
-of any string, and counts the characters that it has written. Both are one number, so everything that stores, compares or
+With `{"maxLength": 1000}`, a string would need an instance of its states for each of a thousand lengths. Instead, a row has the
+states of any string, and counts the characters that it has written. Both are one number, so everything that stores, compares or
 saves states works unchanged, and states of automata that count nothing are plain.
 
 By hand: after `{"a": "xyz`, a row in state 7 has written three characters: 3 * 2**32 + 7 = 12884901895.
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.compiler.bytes.leaf import MOST
+from logitkit.compiler.bytes.string_fragment import MOST
 from logitkit.compiler.tokens.tables.targets import Targets
 
 __all__ = ["COUNT_SHIFT", "MOST", "STATE_BITS", "Counting", "StateAndCount", "Thresholds"]

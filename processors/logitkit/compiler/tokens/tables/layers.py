@@ -61,7 +61,7 @@ def _in_layers(behaviours: Behaviours, limit: TokenLimit, states: int, limits: L
     # A fresh state does what its state after one token does.
     of_state = np.argsort(at, kind="stable")
     bounds = np.searchsorted(at[of_state], np.arange(size + 1))
-    place, which = expand(bounds[limit.like], bounds[limit.like + 1] - bounds[limit.like])
+    place, which = expand(bounds[limit.later_of_fresh], bounds[limit.later_of_fresh + 1] - bounds[limit.later_of_fresh])
     place = of_state[place]
     columns = [
         (owner[kept], source[kept], target[kept]),

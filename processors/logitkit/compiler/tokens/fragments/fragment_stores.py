@@ -1,10 +1,12 @@
-"""The stores of the behaviours of prefixes in a leaf, from which the classes of its tokens are found, and their targets.
+"""The stores of the behaviours of prefixes in a fragment, from which the classes of its tokens are found, and their targets.
 
-A token may end a leaf in its middle, and what the rest of it does there depends on where the leaf stands. So a target is a state
-of the leaf, or an end with the number of bytes left after it; both with the number of characters begun on the way, if the leaf
-counts characters. `LeafTargets` numbers all of these in a row, so that a store steps through them as through states.
+A token may end a fragment in its middle, and what the rest of it does there depends on where the fragment stands. So a target is
+a state of the fragment, or an end with the number of bytes left after it; both with the number of characters begun on the way, if
+the fragment counts characters. `FragmentTargets` numbers all of these in a row, so that a store steps through them as through
+states.
 
-By hand, for a leaf of 5 states with one end that counts characters, tokens of up to 2 characters, and up to 3 bytes after an end:
+By hand, for a fragment of 5 states with one end that counts characters, tokens of up to 2 characters, and up to 3 bytes after an
+end:
 
     3     state 3, no character begun
     5     the state before the opening quote
@@ -27,24 +29,24 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.leaf import Leaf
 from logitkit.compiler.bytes.nested_step import NestedStep
+from logitkit.compiler.bytes.string_fragment import StringFragment
 from logitkit.compiler.tokens.effects.behaviour_store import FEW, BehaviourStore
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
-__all__ = ["CountingStore", "LeafTargets", "leaf_store"]
+__all__ = ["CountingStore", "FragmentTargets", "fragment_store"]
 
 
 @dataclass(frozen=True, slots=True)
-class LeafTargets:
-    """Reads and writes what prefixes of tokens lead to in a leaf.
+class FragmentTargets:
+    """Reads and writes what prefixes of tokens lead to in a fragment.
 
     Args:
-        states: The number of states of the leaf; as a state, that before the quote.
+        states: The number of states of the fragment; as a state, that before the quote.
         marks: The number of its ends.
         chain: More bytes than a token has after an end.
-        counts: More characters than a token begins, if the leaf counts them; else 1.
+        counts: More characters than a token begins, if the fragment counts them; else 1.
     """
 
     states: int
@@ -99,18 +101,18 @@ class LeafTargets:
 
 
 class CountingStore(BehaviourStore):
-    """The store of a leaf that counts, whose states are not listed once for each count: they are worked out.
+    """The store of a fragment that counts, whose states are not listed once for each count: they are worked out.
 
     Args:
-        leaf: The leaf.
+        fragment: The fragment.
         step: [S + 1, K] its moves, and those of the state before the quote.
         targets: The targets of prefixes.
         limits: Bound on the work.
     """
 
-    def __init__(self, leaf: Leaf, step: Ints, targets: LeafTargets, limits: Limits) -> None:
-        assert leaf.counted is not None
-        between, states = leaf.counted.between, targets.states
+    def __init__(self, fragment: StringFragment, step: Ints, targets: FragmentTargets, limits: Limits) -> None:
+        assert fragment.counted is not None
+        between, states = fragment.counted.between, targets.states
         # For each target: its row in the tables of moves, the characters before it, and where it goes if it is an end.
         state, count = targets.reached(np.arange(targets.first_end))
         nothing = np.zeros(targets.size - targets.first_end, np.int64)
@@ -153,10 +155,10 @@ class CountingStore(BehaviourStore):
         return found
 
 
-def leaf_store(
-    step: NDArray[np.int32], byte_class: NDArray[np.int64], targets: LeafTargets, limits: Limits
+def fragment_store(
+    step: NDArray[np.int32], byte_class: NDArray[np.int64], targets: FragmentTargets, limits: Limits
 ) -> BehaviourStore:
-    """Return the store of a leaf that does not count.
+    """Return the store of a fragment that does not count.
 
     Args:
         step: [S + 1, K] its moves, and those of the state before the quote.

@@ -1,4 +1,4 @@
-r"""Raw text between two markers, followed as one leaf, in which characters are counted where their number is limited.
+r"""Raw text between two markers, followed as one fragment, in which characters are counted where their number is limited.
 
 In the format of Qwen-Coder, a string of at most 64 characters stands like this:
 
@@ -8,16 +8,16 @@ In the format of Qwen-Coder, a string of at most 64 characters stands like this:
 
 While the text is read, `\n</parameter` may be its own or the beginning of the end. So an automaton has a state for each number
 of characters of the end that have been read, and with `maxLength` one for each of these and each length: a thousand. Here the
-text and its end are one leaf (`compiler.bytes.leaf`): what tokens do in it is worked out once for all tools and requests. In it
-all characters are counted: those of the text, and those of the end up to its last one. A text of at most 64 characters has at
-most 64 + 12 of them when the last character of the end is read. Before that, a state is legal with a count if what it still
-needs fits, which is one bound.
+text and its end are one fragment (`compiler.bytes.string_fragment`): what tokens do in it is worked out once for all tools and
+requests. In it all characters are counted: those of the text, and those of the end up to its last one. A text of at most 64
+characters has at most 64 + 12 of them when the last character of the end is read. Before that, a state is legal with a count if
+what it still needs fits, which is one bound.
 
 That one bound is right only if a text which is too short can always go on to be longer. This holds if no text is too short. It
 also holds if any text is allowed, and the lengths leave room for the characters of the end: they are then text, up to the last
 one, which completes the marker.
 
-Other strings are leaves only if any text is allowed: a pattern or a few words have few states of their own, or take long.
+Other strings are fragments only if any text is allowed: a pattern or a few words have few states of their own, or take long.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from logitkit.budget import outside_budget
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.in_utf8 import to_bytes
-from logitkit.compiler.bytes.leaf import Leaf, counting
+from logitkit.compiler.bytes.string_fragment import StringFragment, counting
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.search import ANY_LENGTH
 from logitkit.json_schema.string_set import StringSet
@@ -41,7 +41,7 @@ from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Characters
 
-__all__ = ["text_leaf"]
+__all__ = ["text_fragment"]
 
 # The bytes of a character after its first, and more characters than are counted.
 INSIDE, MOST = 3, 2**30
@@ -54,14 +54,16 @@ _known: BoundedCache[Hashable, _Uncounted | None] = BoundedCache(8 * 2**20)
 _lock = Lock()
 
 
-def text_leaf(strings: StringSet, without: TextLanguage, end: str, longest: int, closing: bool) -> Leaf | None:
-    """Return the leaf of some strings and what follows them, or None if that is not possible, or would not pay.
+def text_fragment(
+    strings: StringSet, without: TextLanguage, end: str, longest: int, closing: bool
+) -> StringFragment | None:
+    """Return the fragment of some strings and what follows them, or None if that is not possible, or would not pay.
 
     Args:
         strings: The strings.
         without: The texts in which the marker does not occur, which is `end` without white space around it.
         end: The text after the strings.
-        longest: The most characters of a token; 0 if leaves of raw text are not allowed.
+        longest: The most characters of a token; 0 if fragments of raw text are not allowed.
         closing: Whether a text that has begun must be completed within a number of tokens.
     """
     counts = strings.lengths != ANY_LENGTH and strings.counts(longest, closing)
@@ -73,13 +75,13 @@ def text_leaf(strings: StringSet, without: TextLanguage, end: str, longest: int,
         found = _known[key]
     except KeyError:
         with outside_budget():
-            found = _leaf(strings.texts & without, end)
+            found = _fragment(strings.texts & without, end)
         with _lock:
-            _known.keep(key, found, 0 if found is None else 2 * found.leaf.step.nbytes)
+            _known.keep(key, found, 0 if found is None else 2 * found.fragment.step.nbytes)
     if found is None:
         return None
     if not counts:
-        return found.leaf
+        return found.fragment
     least, most = strings.lengths
     if most is not None and found.shortest > most:
         return None
@@ -89,26 +91,26 @@ def text_leaf(strings: StringSet, without: TextLanguage, end: str, longest: int,
     # How many tokens are needed to the end must not depend on the count.
     if least > found.shortest and (closing or not room):
         return None
-    strings.limits.spend(STEPS_A_STATE * found.leaf.states)
-    return counting(found.leaf, found.needed, (least + before, MOST if most is None else most + before), INSIDE)
+    strings.limits.spend(STEPS_A_STATE * found.fragment.states)
+    return counting(found.fragment, found.needed, (least + before, MOST if most is None else most + before), INSIDE)
 
 
 class _Uncounted(NamedTuple):
-    """A leaf that does not count yet.
+    """A fragment that does not count yet.
 
     Args:
-        leaf: The leaf.
+        fragment: The fragment.
         needed: For each state in which a character may begin, the least number of characters up to the last one of the end.
         shortest: The length of the shortest text.
     """
 
-    leaf: Leaf
+    fragment: StringFragment
     needed: NDArray[np.int64]
     shortest: int
 
 
-def _leaf(texts: TextLanguage, end: str) -> _Uncounted | None:
-    """Return the leaf of some texts with their end, or None if there are none."""
+def _fragment(texts: TextLanguage, end: str) -> _Uncounted | None:
+    """Return the fragment of some texts with their end, or None if there are none."""
     if texts.is_empty:
         return None
     tail = [Characters(CharSet.single(ord(character))) for character in end]
@@ -116,6 +118,6 @@ def _leaf(texts: TextLanguage, end: str) -> _Uncounted | None:
     assert whole.dfa is not None
     # Nothing goes on after the end, so one state accepts.
     marks = [int(accepts) for accepts in whole.dfa.accepting]
-    leaf = Leaf.of(to_bytes(whole.dfa, whole.alphabet, texts.limits), marks)
+    fragment = StringFragment.of(to_bytes(whole.dfa, whole.alphabet, texts.limits), marks)
     needed = whole.needed[~np.array(whole.dfa.accepting)] - 1
-    return _Uncounted(replace(leaf, is_text=True), needed, int(texts.needed[0]))
+    return _Uncounted(replace(fragment, is_text=True), needed, int(texts.needed[0]))

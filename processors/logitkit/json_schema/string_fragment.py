@@ -24,12 +24,12 @@ from logitkit.budget import outside_budget
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.in_utf8 import to_bytes
-from logitkit.compiler.bytes.leaf import QUOTE, Leaf, counting
 from logitkit.compiler.bytes.nested_step import NestedStep
+from logitkit.compiler.bytes.string_fragment import QUOTE, StringFragment, counting
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.string_text import SHORT
 
-__all__ = ["string_leaf", "union_leaf"]
+__all__ = ["string_fragment", "union_fragment"]
 
 BACKSLASH = ord("\\")
 ESCAPED = np.array([*range(0x20), QUOTE, BACKSLASH])
@@ -48,12 +48,12 @@ STATES = 6
 STEPS_ANY, STEPS_A_MOVE, CELLS_A_STEP = 500, 10, 8
 
 # The automata that are kept for all vocabularies.
-_known: BoundedCache[Hashable, Leaf] = BoundedCache(32 * 2**20)
+_known: BoundedCache[Hashable, StringFragment] = BoundedCache(32 * 2**20)
 _lock = Lock()
 
 
-def string_leaf(language: TextLanguage, lengths: tuple[int, int] | None = None) -> Leaf:
-    r"""Return the leaf of the JSON texts of some strings; equal sets have the same one.
+def string_fragment(language: TextLanguage, lengths: tuple[int, int] | None = None) -> StringFragment:
+    r"""Return the fragment of the JSON texts of some strings; equal sets have the same one.
 
     Args:
         language: The strings.
@@ -66,33 +66,33 @@ def string_leaf(language: TextLanguage, lengths: tuple[int, int] | None = None) 
 
     Example:
         >>> from logitkit.limits import DEFAULT_LIMITS
-        >>> leaf = string_leaf(TextLanguage.of_texts(["a\n"], DEFAULT_LIMITS))
+        >>> fragment = string_fragment(TextLanguage.of_texts(["a\n"], DEFAULT_LIMITS))
         >>> state = 2
         >>> for byte in rb'a\n"':
-        ...     state = int(leaf.step[state, leaf.byte_class[byte]])
+        ...     state = int(fragment.step[state, fragment.byte_class[byte]])
         >>> NestedStep.is_end(state)
         True
     """
     if language.dfa is None:
         raise ValueError("there is no string to write")
     language.limits.spend(STEPS_ANY + STEPS_A_MOVE * sum(map(len, language.dfa.moves)))
-    leaf = _known.get(language.key)
-    if leaf is None:
+    fragment = _known.get(language.key)
+    if fragment is None:
         with outside_budget():
-            leaf = _leaf(language)
+            fragment = _fragment(language)
         with _lock:
-            _known.keep(language.key, leaf, 2 * leaf.step.nbytes)
+            _known.keep(language.key, fragment, 2 * fragment.step.nbytes)
     # An automaton that is known already costs the same as one that is made now.
-    language.limits.check_states(leaf.states)
-    language.limits.spend(leaf.step.size // CELLS_A_STEP)
+    language.limits.check_states(fragment.states)
+    language.limits.spend(fragment.step.size // CELLS_A_STEP)
     # Escapes have five bytes after the first one.
-    return leaf if lengths is None else counting(leaf, language.needed, lengths, STATES)
+    return fragment if lengths is None else counting(fragment, language.needed, lengths, STATES)
 
 
-def union_leaf(
+def union_fragment(
     language: TextLanguage, needed: NDArray[np.int64], ends: NDArray[np.bool_], lengths: tuple[int, int]
-) -> Leaf:
-    """Return the leaf of strings of which some may have any length.
+) -> StringFragment:
+    """Return the fragment of strings of which some may have any length.
 
     Args:
         language: The strings.
@@ -100,13 +100,13 @@ def union_leaf(
         ends: For each state, whether a string of any length may end there.
         lengths: The least and the greatest number of characters of the others.
     """
-    leaf = string_leaf(language)
-    step = leaf.step.copy()
-    step[FIRST_STATE + np.flatnonzero(ends), leaf.byte_class[QUOTE]] = NestedStep.end(1)
-    return counting(replace(leaf, step=step, marks=(1, 1)), needed, lengths, STATES, any_count=(False, True))
+    fragment = string_fragment(language)
+    step = fragment.step.copy()
+    step[FIRST_STATE + np.flatnonzero(ends), fragment.byte_class[QUOTE]] = NestedStep.end(1)
+    return counting(replace(fragment, step=step, marks=(1, 1)), needed, lengths, STATES, any_count=(False, True))
 
 
-def _leaf(language: TextLanguage) -> Leaf:
+def _fragment(language: TextLanguage) -> StringFragment:
     dfa = to_bytes(language.dfa, language.alphabet, language.limits)
     accepting = np.flatnonzero(dfa.accepting)
     # The moves of escaped characters, in states that are not inside of a character.
@@ -118,7 +118,7 @@ def _leaf(language: TextLanguage) -> Leaf:
     step = np.concatenate([step, escapes])
     step[: len(group), byte_class[BACKSLASH]] = first[group]
     step[accepting, byte_class[QUOTE]] = NestedStep.end(0)
-    return Leaf(step, byte_class, (1,))
+    return StringFragment(step, byte_class, (1,))
 
 
 def _without_escaped(

@@ -1,9 +1,9 @@
 """Automata that stand in another one many times, as the strings of a schema do: each is built once, and copied in place.
 
-A *leaf* calls nothing, and ends with a byte after which none of its texts goes on, as a string ends with its closing quote. A
-*copy* of it is a run of states in a `NestedDfa`, and each of its ends leads to some state outside of it. All copies do the
-same with a token up to their end; so what tokens do in a leaf is worked out once for each vocabulary
-(`compiler.tokens.fragments.leaf_tokens`), and a schema in which it stands is put together from that.
+A *fragment* calls nothing, and ends with a byte after which none of its texts goes on, as a string ends with its closing quote. A
+*instance* of it is a run of states in a `NestedDfa`, and each of its ends leads to some state outside of it. All instances do the
+same with a token up to their end; so what tokens do in a fragment is worked out once for each vocabulary
+(`compiler.tokens.fragments.fragment_tokens`), and a schema in which it stands is put together from that.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 
-__all__ = ["ANY_COUNT", "MOST", "QUOTE", "Copies", "Counted", "Leaf", "counting"]
+__all__ = ["ANY_COUNT", "MOST", "QUOTE", "Counted", "FragmentInstances", "StringFragment", "counting"]
 
-# The byte that begins a leaf.
+# The byte that begins a fragment.
 QUOTE = ord('"')
 
 # More than is ever counted.
@@ -33,7 +33,7 @@ ANY_COUNT = -(2**31)
 
 
 class Counted(NamedTuple):
-    """The lengths of the texts of a leaf, in characters. A character counts from its first byte on.
+    """The lengths of the texts of a fragment, in characters. A character counts from its first byte on.
 
     Args:
         least: The least number.
@@ -50,15 +50,15 @@ class Counted(NamedTuple):
     needed: NDArray[np.int64]
     any_count: tuple[bool, ...]
 
-    def at_ends(self, leaf: Leaf) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return [S] the least and the greatest number of characters with which a text may end in each state of its leaf."""
-        free = np.isin(leaf.step, NestedStep.end(np.flatnonzero(self.any_count))).any(axis=1)
+    def at_ends(self, fragment: StringFragment) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return [S] the least and the greatest number of characters with which a text may end in each state of its fragment."""
+        free = np.isin(fragment.step, NestedStep.end(np.flatnonzero(self.any_count))).any(axis=1)
         return np.where(free, 0, self.least), np.where(free, MOST, self.most)
 
 
 @dataclass(frozen=True, eq=False)
-class Leaf:
-    """A leaf, after the byte that begins it.
+class StringFragment:
+    """A fragment, after the byte that begins it.
 
     Args:
         step: [S, K] int32, what each class of bytes does in each state (`NestedStep`): 0 is dead, 1 is unused, and none calls.
@@ -75,7 +75,7 @@ class Leaf:
     is_text: bool = False
 
     @classmethod
-    def of(cls, dfa: ByteDfa, marks: list[int]) -> Leaf:
+    def of(cls, dfa: ByteDfa, marks: list[int]) -> StringFragment:
         """Take the ends out of an automaton.
 
         Args:
@@ -97,7 +97,7 @@ class Leaf:
 
     @property
     def size(self) -> int:
-        """Number of states of a copy."""
+        """Number of states of an instance."""
         return len(self.step) - FIRST_STATE
 
     def holds(self, text: bytes) -> bool:
@@ -116,7 +116,7 @@ class Leaf:
 
     @cached_property
     def highest_counts(self) -> NDArray[np.int64]:
-        """[S] a count of characters that no row in a state exceeds, of a leaf that counts; -1 where no row is."""
+        """[S] a count of characters that no row in a state exceeds, of a fragment that counts; -1 where no row is."""
         assert self.counted is not None
         possible = np.clip(self.counted.most - self.counted.needed, 0, MOST)
         found = np.full(self.states, -1)
@@ -135,7 +135,7 @@ class Leaf:
 
     @cached_property
     def key(self) -> bytes:
-        """A digest of the content, by which what is known of a leaf is found."""
+        """A digest of the content, by which what is known of a fragment is found."""
         bounds = () if self.counted is None else self.counted[:2]
         return hashlib.sha256(self.uncounted_key + repr(bounds).encode()).digest()
 
@@ -150,67 +150,69 @@ class Leaf:
 
 
 def counting(
-    leaf: Leaf,
+    fragment: StringFragment,
     needed: NDArray[np.int64],
     lengths: tuple[int, int],
     within: int,
     any_count: tuple[bool, ...] = (False,),
-) -> Leaf:
-    """Return a leaf that counts the characters of its texts.
+) -> StringFragment:
+    """Return a fragment that counts the characters of its texts.
 
     Args:
-        leaf: The leaf. Its first states are those in which a character may begin.
+        fragment: The fragment. Its first states are those in which a character may begin.
         needed: [N] the least number of characters that must follow in each of these, up to an end, or `ANY_COUNT`.
         lengths: The least and the greatest number of characters.
         within: The greatest number of states inside of one character.
         any_count: For each end, whether a text of any length may end there.
     """
     between = FIRST_STATE + len(needed)
-    found = np.full(leaf.states, 0)
+    found = np.full(fragment.states, 0)
     found[FIRST_STATE:between] = needed
     # A state inside of a character leads to those after it.
-    inside = leaf.step[between:]
+    inside = fragment.step[between:]
     found[between:] = NEVER
     for _ in range(within):
         outside = (inside == DEAD) | NestedStep.is_end(inside)
         reached = np.where(outside, NEVER, found[np.where(outside, DEAD, inside)])
         found[between:] = reached.min(axis=1, initial=NEVER)
-    return replace(leaf, counted=Counted(*lengths, between, found, any_count))
+    return replace(fragment, counted=Counted(*lengths, between, found, any_count))
 
 
-class Copies(NamedTuple):
-    """The copies of leaves in an automaton.
+class FragmentInstances(NamedTuple):
+    """The instances of fragments in an automaton.
 
     Args:
-        leaves: The leaves, each once.
-        leaf: [N] int64, which leaf each copy is one of.
-        first: [N] int64, the first state of each copy; the others follow.
-        exits: The step at each end of a copy (`NestedStep`), copy by copy: it leads to a state of the automaton, or it is an end.
-            A leaf that is called has one copy for all callers, so the frame that its end pops says where the text goes on.
-        opening: [O] int64, the states in which a quote enters a copy.
-        opened: [O] int64, the copy that it enters.
-        entered: [O] int64, the state after that quote: the first of the copy, or one beside it.
-        frame: [O] int64, the frame that the quote pushes, if the leaf is called, else -1.
-        like: [S] int64, for a state that does as a state of a copy does, but for some texts: that state; 0 for all others.
-        strings: [F] bool, which frames are those of leaves that are called: only brackets count as nesting.
+        fragments: The fragments, each once.
+        fragment: [N] int64, which fragment each instance is one of.
+        first: [N] int64, the first state of each instance; the others follow.
+        exits: The step at each end of an instance (`NestedStep`), instance by instance: it leads to a state of the automaton, or
+            it is an end. A fragment that is called has one instance for all callers, so the frame that its end pops says where
+            the text goes on.
+        opening: [O] int64, the states in which a quote enters an instance.
+        opened: [O] int64, the instance that it enters.
+        entered: [O] int64, the state after that quote: the first of the instance, or one beside it.
+        frame: [O] int64, the frame that the quote pushes, if the fragment is called, else -1.
+        base_state: [S] int64, for a state that does as a state of an instance does, but for some texts: that state; 0 for all
+            others.
+        strings: [F] bool, which frames are those of fragments that are called: only brackets count as nesting.
     """
 
-    leaves: tuple[Leaf, ...]
-    leaf: NDArray[np.int64]
+    fragments: tuple[StringFragment, ...]
+    fragment: NDArray[np.int64]
     first: NDArray[np.int64]
     exits: tuple[tuple[int, ...], ...]
     opening: NDArray[np.int64]
     opened: NDArray[np.int64]
     entered: NDArray[np.int64]
     frame: NDArray[np.int64]
-    like: NDArray[np.int64]
+    base_state: NDArray[np.int64]
     strings: NDArray[np.bool_]
 
     def of_states(self) -> NDArray[np.int64]:
-        """Return [S] the copy that each state belongs to, -1 for those that belong to none."""
-        found = np.full(len(self.like), -1)
-        for copy, (leaf, first) in enumerate(zip(self.leaf.tolist(), self.first.tolist(), strict=True)):
-            found[first : first + self.leaves[leaf].size] = copy
+        """Return [S] the instance that each state belongs to, -1 for those that belong to none."""
+        found = np.full(len(self.base_state), -1)
+        for instance, (fragment, first) in enumerate(zip(self.fragment.tolist(), self.first.tolist(), strict=True)):
+            found[first : first + self.fragments[fragment].size] = instance
         return found
 
     def string_ends(self, ends: int) -> NDArray[np.bool_]:
@@ -219,37 +221,37 @@ class Copies(NamedTuple):
         found[[NestedStep.number(leads) for exits in self.exits for leads in exits if NestedStep.is_end(leads)]] = True
         return found
 
-    def renumbered(self, number: NDArray[np.int64], states: int, owner: NDArray[np.int64]) -> Copies | None:
-        """Return them in an automaton some of whose states are left out; None if part of a copy is.
+    def renumbered(self, number: NDArray[np.int64], states: int, owner: NDArray[np.int64]) -> FragmentInstances | None:
+        """Return them in an automaton some of whose states are left out; None if part of an instance is.
 
         Args:
             number: [S] the new number of each state, `DEAD` for those left out.
             states: How many states are left.
-            owner: [S] the copy that each state belongs to, as `of_states` returns it.
+            owner: [S] the instance that each state belongs to, as `of_states` returns it.
         """
         alive = number[owner_states := np.flatnonzero(owner >= 0)] != DEAD
-        sizes = np.array([self.leaves[leaf].size for leaf in self.leaf.tolist()], np.int64)
-        count = np.bincount(owner[owner_states[alive]], minlength=len(self.leaf))
+        sizes = np.array([self.fragments[fragment].size for fragment in self.fragment.tolist()], np.int64)
+        count = np.bincount(owner[owner_states[alive]], minlength=len(self.fragment))
         whole = count == sizes
         exits = [[leads if NestedStep.is_end(leads) else int(number[leads]) for leads in row] for row in self.exits]
         lost = np.array([DEAD in row for row in exits], bool)
         if ((count > 0) & ~whole).any() or (lost & whole).any():
             return None
-        new_copy = np.cumsum(whole) - 1
+        new_instance = np.cumsum(whole) - 1
         kept = np.flatnonzero(whole)
         opens = whole[self.opened] & (number[self.opening] != DEAD) & (number[self.entered] != DEAD)
-        like = np.zeros(states, np.int64)
+        base_state = np.zeros(states, np.int64)
         left = np.flatnonzero(number)
-        like[number[left]] = number[self.like[left]]
-        return Copies(
-            self.leaves,
-            self.leaf[kept],
+        base_state[number[left]] = number[self.base_state[left]]
+        return FragmentInstances(
+            self.fragments,
+            self.fragment[kept],
             number[self.first[kept]],
-            tuple(tuple(exits[copy]) for copy in kept.tolist()),
+            tuple(tuple(exits[instance]) for instance in kept.tolist()),
             number[self.opening[opens]],
-            new_copy[self.opened[opens]],
+            new_instance[self.opened[opens]],
             number[self.entered[opens]],
             self.frame[opens],
-            like,
+            base_state,
             self.strings,
         )

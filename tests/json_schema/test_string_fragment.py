@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from logitkit.compiler import TextLanguage
-from logitkit.compiler.bytes.leaf import Leaf
 from logitkit.compiler.bytes.nested_step import NestedStep
-from logitkit.json_schema.string_leaf import string_leaf
+from logitkit.compiler.bytes.string_fragment import StringFragment
+from logitkit.json_schema.string_fragment import string_fragment
 from logitkit.limits import DEFAULT_LIMITS
 from tests.examples import examples
 
@@ -25,16 +25,16 @@ PATTERNS = [
     r"a?[\x10-\x1f]b?",
     r"\\n",
 ]
-LEAVES = {p: string_leaf(TextLanguage.of_pattern(p, DEFAULT_LIMITS)) for p in PATTERNS}
+LEAVES = {p: string_fragment(TextLanguage.of_pattern(p, DEFAULT_LIMITS)) for p in PATTERNS}
 
 
-def ends(leaf: Leaf, text: bytes) -> bool:
+def ends(fragment: StringFragment, text: bytes) -> bool:
     """Whether a text leads to the end, and not before."""
     state = 2
     for byte in text:
         if state < 2:
             return False
-        state = int(leaf.step[state, leaf.byte_class[byte]])
+        state = int(fragment.step[state, fragment.byte_class[byte]])
     return state == NestedStep.end(0)
 
 
@@ -53,29 +53,29 @@ def test_it_holds_what_is_written(pattern: str, text: str) -> None:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_each_state_is_of_use(pattern: str) -> None:
-    leaf = LEAVES[pattern]
+    fragment = LEAVES[pattern]
     end = NestedStep.end(0)
     alive, reached = {end}, {2}
-    for _ in range(leaf.states):
-        alive |= {s for s in range(2, leaf.states) if alive & set(leaf.step[s].tolist())}
-        reached |= {t for s in reached if s != end for t in leaf.step[s].tolist() if t}
-    assert alive == {*range(2, leaf.states), end}
+    for _ in range(fragment.states):
+        alive |= {s for s in range(2, fragment.states) if alive & set(fragment.step[s].tolist())}
+        reached |= {t for s in reached if s != end for t in fragment.step[s].tolist() if t}
+    assert alive == {*range(2, fragment.states), end}
     assert reached == alive
 
 
 def test_equal_sets_share_one() -> None:
     one, other = (TextLanguage.of_length(0, 40, DEFAULT_LIMITS) for _ in range(2))
     assert one is not other
-    assert string_leaf(one) is string_leaf(other)
-    assert string_leaf(one).key != string_leaf(TextLanguage.of_length(0, 41, DEFAULT_LIMITS)).key
+    assert string_fragment(one) is string_fragment(other)
+    assert string_fragment(one).key != string_fragment(TextLanguage.of_length(0, 41, DEFAULT_LIMITS)).key
 
 
 @pytest.mark.parametrize("lengths", [(0, 3), (2, 40), (3, 3)])
 def test_it_says_whether_it_holds_a_text_of_some_length(lengths: tuple[int, int]) -> None:
-    leaf = string_leaf(TextLanguage.everything(DEFAULT_LIMITS), lengths)
+    fragment = string_fragment(TextLanguage.everything(DEFAULT_LIMITS), lengths)
     least, most = lengths
     for text in ["", "a", "é", "\n", "ab", "é\n", "abc", 'a\\"', "é" * 4, "x" * 40, "\x1f" * 41]:
         written = json.dumps(text, ensure_ascii=False).encode()[1:]
-        assert leaf.holds(written) == (least <= len(text) <= most), text
-        assert not leaf.holds(written[:-1])
-        assert not leaf.holds(written + b'"')
+        assert fragment.holds(written) == (least <= len(text) <= most), text
+        assert not fragment.holds(written[:-1])
+        assert not fragment.holds(written + b'"')

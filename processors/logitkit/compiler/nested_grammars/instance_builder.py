@@ -1,8 +1,8 @@
-"""Copies of leaves in an automaton: which leaves are copied and which are called, and the states of the copies.
+"""Instances of fragments in an automaton: which fragments are copied and which are called, and the states of the instances.
 
-A leaf is the automaton of a set of strings. In `{"a": <string>, "b": <string>}`, the leaf for strings is entered at two quotes
-and left to two different states, so it is copied twice. Positions from which a string leads on to the same states share a copy.
-A leaf whose copies would be large is called instead, and has one copy for all its calls.
+A fragment is the automaton of a set of strings. In `{"a": <string>, "b": <string>}`, the fragment for strings is entered at two
+quotes and left to two different states, so it is copied twice. Positions from which a string leads on to the same states share an
+instance. A fragment whose instances would be large is called instead, and has one instance for all its calls.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.concatenation import common_byte_classes
-from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
 from logitkit.compiler.bytes.literal_overrides import CountsOverlap, Excluded, literal_overrides
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
-from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, Strings, TextLeaf
+from logitkit.compiler.bytes.string_fragment import QUOTE, FragmentInstances, StringFragment
+from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, Strings, TextFragment
 from logitkit.compiler.nested_grammars.part import Called, Part
 from logitkit.limits import Limits
 
-__all__ = ["LeafCopies", "Quote", "add_rows"]
+__all__ = ["InstanceBuilder", "Quote", "add_rows"]
 
 Ints = NDArray[np.int64]
 
-# Copies of one leaf with more states in all are large: the leaf is called instead, which takes a place on the stack.
-LARGE_COPIES = 2_000
+# Instances of one fragment with more states in all are large: the fragment is called instead, which takes a place on the stack.
+LARGE_INSTANCES = 2_000
 
-# A copy that counts characters takes as long as this many states: there is an action for each number of them in a token.
+# An instance that counts characters takes as long as this many states: there is an action for each number of them in a token.
 LARGE_COUNTED = 250
 
 
@@ -52,34 +52,34 @@ class Quote(NamedTuple):
     excluded: tuple[int, ...] = ()
 
 
-class LeafCopies:
-    """The parts of a grammar, and the leaves that they enter.
+class InstanceBuilder:
+    """The parts of a grammar, and the fragments that they enter.
 
     Args:
         grammar: The grammar.
         parts: Its parts.
         limits: Bounds on the result.
-        share: Whether a leaf whose copies are large is called instead.
+        share: Whether a fragment whose instances are large is called instead.
     """
 
     def __init__(self, grammar: NestedGrammar, parts: dict[Called, Part], limits: Limits, share: bool) -> None:
         self.grammar, self.parts, self.limits, self.share = grammar, parts, limits, share
         called = dict.fromkeys(b.called for part in parts.values() for row in part.brackets for b in row.values())
-        strings = [c for c in called if isinstance(grammar.rules[c[0][0]], Strings | TextLeaf)]
+        strings = [c for c in called if isinstance(grammar.rules[c[0][0]], Strings | TextFragment)]
         self.bodies = {c: i for i, c in enumerate(c for c in parts if c not in strings)}
         self.dfas = [parts[c].over_bytes(limits) for c in self.bodies]
         shift = FIRST_STATE + starts(np.array([len(d.step) - FIRST_STATE for d in self.dfas]))
         self.first: list[int] = shift.tolist()
-        leaves: dict[bytes, int] = {}
-        self.leaves: list[Leaf] = []
-        self.leaf_of: dict[Called, int] = {}
+        fragments: dict[bytes, int] = {}
+        self.fragments: list[StringFragment] = []
+        self.fragment_of: dict[Called, int] = {}
         for c in strings:
-            leaf = self._leaf(c)
-            self.leaf_of[c] = leaves.setdefault(leaf.key, len(leaves))
-            if len(leaves) > len(self.leaves):
-                self.leaves.append(leaf)
-        excluded = {byte for c in self.leaf_of for text in self._excluded(c) for byte in text}
-        classes = [*(d.byte_class for d in self.dfas), *(leaf.byte_class for leaf in self.leaves)]
+            fragment = self._fragment(c)
+            self.fragment_of[c] = fragments.setdefault(fragment.key, len(fragments))
+            if len(fragments) > len(self.fragments):
+                self.fragments.append(fragment)
+        excluded = {byte for c in self.fragment_of for text in self._excluded(c) for byte in text}
+        classes = [*(d.byte_class for d in self.dfas), *(fragment.byte_class for fragment in self.fragments)]
         read = {word for c in self.bodies for row in parts[c].words for word in row}
         blocks = [c for c in called if c not in strings and self._is_block(c)]
         openings = "".join(grammar.rules[c[0][0]].opening for c in (*strings, *blocks))
@@ -89,25 +89,25 @@ class LeafCopies:
         # Of what is called without some words: the root of the texts that are excluded.
         self.roots: dict[tuple[Called, tuple[int, ...]], int] = {}
         self.blocks = frozenset(self.bodies[c] for c in blocks)
-        # The numbers of the ends, frames, calls and copies that are found on the way through the parts.
+        # The numbers of the ends, frames, calls and instances that are found on the way through the parts.
         self.ends: dict[tuple[int, int], int] = {}
         self.frames: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
         self.calls: dict[tuple[int, int], int] = {}
-        self.copies: dict[tuple[int, tuple[int, ...]], int] = {}
-        # The leaves that are called, and the copy which each of them is.
+        self.instances: dict[tuple[int, tuple[int, ...]], int] = {}
+        # The fragments that are called, and the instance which each of them is.
         self.called: dict[int, int] = {}
 
     def _is_block(self, called: Called) -> bool:
         """Whether calls do not count as nesting."""
         rules = [self.grammar.rules[number] for number, _ in called]
-        return not any(isinstance(d, Strings | TextLeaf) or d.recurs for d in rules)
+        return not any(isinstance(d, Strings | TextFragment) or d.recurs for d in rules)
 
-    def _leaf(self, called: Called) -> Leaf:
+    def _fragment(self, called: Called) -> StringFragment:
         rule = self.grammar.rules[called[0][0]]
-        if len(called) == 1 and isinstance(rule, Strings | TextLeaf):
-            return rule.leaf
+        if len(called) == 1 and isinstance(rule, Strings | TextFragment):
+            return rule.fragment
         part = self.parts[called]
-        return Leaf.of(part.over_bytes(self.limits), part.ends)
+        return StringFragment.of(part.over_bytes(self.limits), part.ends)
 
     def _excluded(self, called: Called) -> tuple[bytes, ...]:
         rule = self.grammar.rules[called[0][0]]
@@ -122,83 +122,96 @@ class LeafCopies:
         return self.roots[key]
 
     def entered(self, quoted: list[Quote], step: NDArray[np.int32]) -> Ints:
-        """Decide which leaves are copied, and which are called as they are large and would be copied many times.
+        """Decide which fragments are copied, and which are called as they are large and would be copied many times.
 
         Returns:
-            For each quote: its state, its class of bytes, the copy that it enters, the root of the texts that are excluded, and
-            the frame that it pushes, -1 if it pushes none.
+            For each quote: its state, its class of bytes, the instance that it enters, the root of the texts that are excluded,
+            and the frame that it pushes, -1 if it pushes none.
         """
         exits = [self._exits(quote) for quote in quoted]
         size: Counter[int] = Counter()
-        for leaf, _ in {(self.leaf_of[quote.called], where) for quote, where in zip(quoted, exits, strict=True)}:
-            size[leaf] += self.leaves[leaf].size if self.leaves[leaf].counted is None else LARGE_COUNTED
+        for fragment, _ in {
+            (self.fragment_of[quote.called], where) for quote, where in zip(quoted, exits, strict=True)
+        }:
+            size[fragment] += (
+                self.fragments[fragment].size if self.fragments[fragment].counted is None else LARGE_COUNTED
+            )
         rows = []
         for quote, where in zip(quoted, exits, strict=True):
-            leaf, root, frame = self.leaf_of[quote.called], self._root(quote), -1
-            may_be_called = quote.byte == QUOTE or self.leaves[leaf].is_text
+            fragment, root, frame = self.fragment_of[quote.called], self._root(quote), -1
+            may_be_called = quote.byte == QUOTE or self.fragments[fragment].is_text
             alone = may_be_called and root == 0 and step[quote.state, self.byte_class[quote.byte]] == DEAD
-            large, marks = size[leaf] > max(LARGE_COPIES, self.leaves[leaf].size), {*self.leaves[leaf].marks}
+            large, marks = (
+                size[fragment] > max(LARGE_INSTANCES, self.fragments[fragment].size),
+                {*self.fragments[fragment].marks},
+            )
             if self.share and alone and large and len(marks) == 1:
-                body, (mark,) = len(self.bodies) + leaf, marks
+                body, (mark,) = len(self.bodies) + fragment, marks
                 end = self.ends.setdefault((body, mark), len(self.ends))
                 frame = self.frames.setdefault((body, ((mark, where[0]),)), len(self.frames))
-                copy = self.called[leaf] = self.copies.setdefault(
-                    (leaf, (NestedStep.end(end),) * len(where)), len(self.copies)
+                instance = self.called[fragment] = self.instances.setdefault(
+                    (fragment, (NestedStep.end(end),) * len(where)), len(self.instances)
                 )
             else:
-                copy = self.copies.setdefault((leaf, where), len(self.copies))
-            rows.append((quote.state, self.byte_class[quote.byte], copy, root, frame))
+                instance = self.instances.setdefault((fragment, where), len(self.instances))
+            rows.append((quote.state, self.byte_class[quote.byte], instance, root, frame))
         return np.array(rows, np.int64).reshape(-1, 5).T
 
     def _exits(self, quote: Quote) -> tuple[int, ...]:
         after = dict(quote.behind)
-        return tuple(after[marks] for marks in self.leaves[self.leaf_of[quote.called]].marks)
+        return tuple(after[marks] for marks in self.fragments[self.fragment_of[quote.called]].marks)
 
-    def add_copies(self, step: NDArray[np.int32], quoted: Ints) -> Copies:
-        """Put copies of leaves after all states, and after these the states beside them, in place."""
-        source, opening, copy, root, frame = quoted
-        leaf_of = np.array([leaf for leaf, _ in self.copies], np.int64)
-        sizes = np.array([leaf.size for leaf in self.leaves], np.int64)[leaf_of]
+    def add_instances(self, step: NDArray[np.int32], quoted: Ints) -> FragmentInstances:
+        """Put instances of fragments after all states, and after these override states, in place."""
+        source, opening, instance, root, frame = quoted
+        fragment_of = np.array([fragment for fragment, _ in self.instances], np.int64)
+        sizes = np.array([fragment.size for fragment in self.fragments], np.int64)[fragment_of]
         first = len(step) + starts(sizes)
         before = len(step)
         self.limits.check_states(int(first[-1]))
         self.limits.check_work(int(first[-1]) * step.shape[1] // 4)
         own = [
-            leaf.step[FIRST_STATE:][:, c] for leaf, c in zip(self.leaves, self.columns[len(self.dfas) :], strict=True)
+            fragment.step[FIRST_STATE:][:, c]
+            for fragment, c in zip(self.fragments, self.columns[len(self.dfas) :], strict=True)
         ]
         add_rows(step, int(first[-1]) - before)
-        for (leaf, leads), begin in zip(self.copies, first.tolist(), strict=False):
-            copied = np.arange(begin - FIRST_STATE, begin + len(own[leaf]), dtype=np.int32)
+        for (fragment, leads), begin in zip(self.instances, first.tolist(), strict=False):
+            copied = np.arange(begin - FIRST_STATE, begin + len(own[fragment]), dtype=np.int32)
             copied[:FIRST_STATE] = DEAD
             does = ByStep(copied, 0, len(leads))
             does.ends[:] = leads
-            step[begin : begin + len(own[leaf])] = does.values[own[leaf]]
+            step[begin : begin + len(own[fragment])] = does.values[own[fragment]]
         states = len(step)
         text = step[source, opening].astype(np.int64)
-        entered = first[copy]
-        beside = np.flatnonzero((text != DEAD) | (root != 0))
-        if any(self.leaves[leaf].counted or self.leaves[leaf].is_text for leaf in leaf_of[copy[beside]].tolist()):
+        entered = first[instance]
+        overriding = np.flatnonzero((text != DEAD) | (root != 0))
+        if any(
+            self.fragments[fragment].counted or self.fragments[fragment].is_text
+            for fragment in fragment_of[instance[overriding]].tolist()
+        ):
             raise CountsOverlap("texts begin like free text, or like strings whose characters are counted")
-        places = [*zip(text[beside].tolist(), root[beside].tolist(), entered[beside].tolist(), strict=True)]
+        places = [*zip(text[overriding].tolist(), root[overriding].tolist(), entered[overriding].tolist(), strict=True)]
         found = literal_overrides(step, before, self.excluded, places, self.limits)
-        entered[beside] = found.entered
+        entered[overriding] = found.entered
         add_rows(step, len(found.step))
         step[states:] = found.step
         calls = [
-            NestedStep.call(self.calls.setdefault((len(self.bodies) + leaf_of[c], f), len(self.calls)))
+            NestedStep.call(self.calls.setdefault((len(self.bodies) + fragment_of[c], f), len(self.calls)))
             if f >= 0
             else DEAD
-            for c, f in zip(copy.tolist(), frame.tolist(), strict=True)
+            for c, f in zip(instance.tolist(), frame.tolist(), strict=True)
         ]
         step[source, opening] = np.where(frame >= 0, calls, entered)
-        like = np.concatenate([np.zeros(states, np.int64), found.like])
-        exits = tuple(exits for _, exits in self.copies)
+        base_state = np.concatenate([np.zeros(states, np.int64), found.base_state])
+        exits = tuple(exits for _, exits in self.instances)
         pushed = np.zeros(len(self.frames), bool)
         pushed[frame[frame >= 0]] = True
         # The other texts are entered like any state: what tokens do that begin before them is followed byte by byte.
         by_quote = opening == self.byte_class[QUOTE]
-        source, copy, entered, frame = (column[by_quote] for column in (source, copy, entered, frame))
-        return Copies(tuple(self.leaves), leaf_of, first[:-1], exits, source, copy, entered, frame, like, pushed)
+        source, instance, entered, frame = (column[by_quote] for column in (source, instance, entered, frame))
+        return FragmentInstances(
+            tuple(self.fragments), fragment_of, first[:-1], exits, source, instance, entered, frame, base_state, pushed
+        )
 
 
 def add_rows(step: NDArray[np.int32], count: int) -> None:

@@ -1,7 +1,7 @@
-"""A leaf in all its copies in one automaton: where its ends lead there, and which classes of tokens do alike in all copies.
+"""A fragment in all its instances: where its ends lead, and which classes of tokens do alike in all instances.
 
-A vocabulary has hundreds of tokens that end a string and go on. After the copy in `{"a": <string>, "b": 1}` only few of them
-lead anywhere, as `","` and `",`; all others are of one class with the tokens that are dead in the whole leaf.
+A vocabulary has hundreds of tokens that end a string and go on. After the instance in `{"a": <string>, "b": 1}` only few of them
+lead anywhere, as `","` and `",`; all others are of one class with the tokens that are dead in the whole fragment.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ import numpy as np
 
 from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.leaf import Copies
+from logitkit.compiler.bytes.string_fragment import FragmentInstances
 from logitkit.compiler.tokens.effects.counted_links import counted_ends, counted_moves
 from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets
 from logitkit.compiler.tokens.effects.rests import Rests
 from logitkit.compiler.tokens.effects.text_remainders import TextRests
-from logitkit.compiler.tokens.fragments.leaf_tokens import LeafTokens
+from logitkit.compiler.tokens.fragments.fragment_tokens import FragmentTokens
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
-__all__ = ["ENTRIES_A_STEP", "LinkedLeaf", "linked_leaf"]
+__all__ = ["ENTRIES_A_STEP", "LinkedFragment", "linked_fragment"]
 
 # This many entries of a table take as long as one other step.
 ENTRIES_A_STEP = 3
 
 
 @dataclass(eq=False, slots=True)
-class LinkedLeaf:
-    """The classes of tokens in one leaf, and where they lead in each of its copies.
+class LinkedFragment:
+    """The classes of tokens in one fragment, and where they lead in each of its instances.
 
     Args:
-        copies: The copies.
-        known: The behaviours of tokens in the leaf.
-        merged: For each class of tokens there, the class of those that do alike in all copies; 0 is dead.
+        instances: The instances.
+        known: The behaviours of tokens in the fragment.
+        merged: For each class of tokens there, the class of those that do alike in all instances; 0 is dead.
         source: The state of each entry, ascending.
         symbol: Its class.
-        target: [copies, N] its target in each copy.
+        target: [instances, N] its target in each instance.
     """
 
-    copies: Ints
-    known: LeafTokens
+    instances: Ints
+    known: FragmentTokens
     merged: Ints
     source: Ints
     symbol: Ints
@@ -52,32 +52,34 @@ class LinkedLeaf:
         return self.merged[self.known.class_of[tokens]]
 
 
-def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | TextRests, limits: Limits) -> LinkedLeaf:
-    """Find where the ends of a leaf lead in each copy, and merge the classes that do alike in all.
+def linked_fragment(
+    number: int, instances: FragmentInstances, known: FragmentTokens, rests: Rests | TextRests, limits: Limits
+) -> LinkedFragment:
+    """Find where the ends of a fragment lead in each instance, and merge the classes that do alike in all.
 
     Args:
-        number: The number of the leaf.
-        copies: The copies of all leaves.
-        known: The behaviours of tokens in the leaf.
+        number: The number of the fragment.
+        instances: The instances of all fragments.
+        known: The behaviours of tokens in the fragment.
         rests: The actions of remainders after it.
         limits: Bounds on the work.
 
     Raises:
         PatternTooLarge: There is too much to do.
     """
-    mine = np.flatnonzero(copies.leaf == number)
-    leaf, first = copies.leaves[number], copies.first[mine]
-    exits = np.array([copies.exits[copy] for copy in mine.tolist()], np.int64)
+    mine = np.flatnonzero(instances.fragment == number)
+    fragment, first = instances.fragments[number], instances.first[mine]
+    exits = np.array([instances.exits[instance] for instance in mine.tolist()], np.int64)
     length, mark = known.characters, known.mark
     limits.spend(1 + len(mine) * len(mark) // ENTRIES_A_STEP)
     state = exits[:, mark]
     leads = from_quote = rests.of(state.ravel(), np.tile(known.rest, len(mine))).reshape(state.shape)
-    if leaf.counted is not None:
-        any_count = np.array(leaf.counted.any_count)[mark]
-        within = (leaf.counted.least <= length) & (length <= leaf.counted.most)
+    if fragment.counted is not None:
+        any_count = np.array(fragment.counted.any_count)[mark]
+        within = (fragment.counted.least <= length) & (length <= fragment.counted.most)
         from_quote = np.where(within | any_count, leads, DEAD)
-        leads = counted_ends(leads, length, any_count, leaf.counted, rests.actions)
-    # Ends that lead to the same in all copies are of one column. Most are dead in all of them.
+        leads = counted_ends(leads, length, any_count, fragment.counted, rests.actions)
+    # Ends that lead to the same in all instances are of one column. Most are dead in all of them.
     live_end = np.logical_or.reduce(leads)
     column = digest_of_pairs(leads, np.arange(len(mine))[:, None]).sum(axis=0, dtype=np.uint64)
     by_end = PairSets(len(mine) * np.arange(len(column) + 1), leads.T.ravel(), np.zeros(leads.size, np.int8))
@@ -112,13 +114,13 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
     # A stable sort of 16-bit numbers is linear.
     order = np.argsort(source.astype(np.uint16) if known.states < 2**16 else source, kind="stable")
     does = np.empty((len(mine), len(target)), np.int32)
-    if leaf.counted is None:
+    if fragment.counted is None:
         np.add(target, (first - FIRST_STATE)[:, None], out=does, casting="unsafe")
     else:
         inside = np.flatnonzero(~outside)
         moves = source[inside], *known.targets.reached(target[inside].astype(np.int64))
-        does[:, inside] = counted_moves(moves, first, leaf, rests.actions)
+        does[:, inside] = counted_moves(moves, first, fragment, rests.actions)
     if outside.any():
         does[:, outside] = np.where(source[outside] == known.states, from_quote[:, ended], leads[:, ended])
     limits.spend(does.size // ENTRIES_A_STEP)
-    return LinkedLeaf(mine, known, merged.astype(np.int32), source[order], symbol[order], does[:, order])
+    return LinkedFragment(mine, known, merged.astype(np.int32), source[order], symbol[order], does[:, order])

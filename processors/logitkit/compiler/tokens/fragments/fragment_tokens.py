@@ -1,13 +1,13 @@
-"""The behaviours of the tokens of a vocabulary in a leaf, whatever comes after it: worked out once, and kept.
+"""The behaviours of the tokens of a vocabulary in a fragment, whatever comes after it: worked out once, and kept.
 
-A token may end the leaf and go on: of `x", "` the first two bytes belong to a string, the other three to the text after it. Only
-the automaton in which the leaf stands knows what these three do there. So here they lead to the end and a *remainder*, by its
-number.
+A token may end the fragment and go on: of `x", "` the first two bytes belong to a string, the other three to the text after it.
+Only the automaton in which the fragment stands knows what these three do there. So here they lead to the end and a *remainder*,
+by its number.
 
 The classes of tokens are found as those of any automaton (`token_classes`). For that, the end is a chain of states which
 counts the bytes after it: where a token leads to the third of them, its last three bytes are the remainder.
 
-If the leaf counts characters, a target says how many as well: its states and its ends have a number for each number of
+If the fragment counts characters, a target says how many as well: its states and its ends have a number for each number of
 characters that a token may have. The result is the same for strings of up to 100 characters and of up to 10,000.
 """
 
@@ -24,46 +24,46 @@ from logitkit.budget import one_budget, outside_budget, spend_once
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.leaf import QUOTE, Leaf
 from logitkit.compiler.bytes.sorting import stable_order, which_of
+from logitkit.compiler.bytes.string_fragment import QUOTE, StringFragment
 from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets, sums_by_run
 from logitkit.compiler.tokens.effects.text_remainders import TextRemainders
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, TokenClasses, classes_by_level
-from logitkit.compiler.tokens.fragments.leaf_stores import CountingStore, LeafTargets, leaf_store
+from logitkit.compiler.tokens.fragments.fragment_stores import CountingStore, FragmentTargets, fragment_store
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["LeafTokens", "leaf_tokens"]
+__all__ = ["FragmentTokens", "fragment_tokens"]
 
 # The most bytes that are kept for one vocabulary.
 REMEMBERED_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class LeafTokens:
-    """The target of each class of tokens in each state of a leaf, and in the state before the quote that begins it.
+class FragmentTokens:
+    """The target of each class of tokens in each state of a fragment, and in the state before the quote that begins it.
 
-    Tokens that do alike in the leaf, and leave as many bytes, are of one *group*; those of them that leave the same bytes are of
-    one class. A group of strings of up to 1,000 characters may end in any of 1,000 states, and has a hundred classes: so entries
-    are those of groups.
+    Tokens that do alike in the fragment, and leave as many bytes, are of one *group*; those of them that leave the same bytes are
+    of one class. A group of strings of up to 1,000 characters may end in any of 1,000 states, and has a hundred classes: so
+    entries are those of groups.
 
     Args:
         class_of: [V] class of each token; class 0 is dead everywhere.
         group: [C] the group of each class.
         table: The behaviour of each group.
-        inner: [G] uint64, a digest of all entries of a group that stay in the leaf.
+        inner: [G] uint64, a digest of all entries of a group that stay in the fragment.
         inner_set: [G] the number of the set of these entries.
         ended: Each class with each end that it leads to, as numbers, ascending; see `ended_by` and `find_ended`.
         outer: uint64, a digest of the states in which it does that.
         outer_set: The number of the set of these states.
         which: The index of that end in the next three arrays, as many end alike.
-        mark: The number of each end in the leaf.
+        mark: The number of each end in the fragment.
         characters: The number of characters before each end.
         rest: The number of the remainder after each end.
         targets: The numbers of states and ends in `table`.
         work: Steps that it took.
-        remainders: The remainders, if the leaf is free text; None: those of the vocabulary.
+        remainders: The remainders, if the fragment is free text; None: those of the vocabulary.
     """
 
     class_of: Ints
@@ -78,13 +78,13 @@ class LeafTokens:
     mark: NDArray[np.int64]
     characters: NDArray[np.int64]
     rest: NDArray[np.int64]
-    targets: LeafTargets
+    targets: FragmentTargets
     work: int
     remainders: TextRemainders | None = None
 
     @property
     def states(self) -> int:
-        """The number of states of the leaf; as a state, that before the quote."""
+        """The number of states of the fragment; as a state, that before the quote."""
         return self.targets.states
 
     def ended_by(self) -> Ints:
@@ -105,12 +105,12 @@ class LeafTokens:
         return sum(array.nbytes for array in arrays) + 40 * (len(self.group) + len(self.ended)) + self.outer_set.nbytes
 
 
-_known: WeakKeyDictionary[Vocabulary, BoundedCache[bytes, LeafTokens]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Vocabulary, BoundedCache[bytes, FragmentTokens]] = WeakKeyDictionary()
 _lock = Lock()
 
 
-def leaf_tokens(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
-    """Return what the tokens of a vocabulary do in a leaf.
+def fragment_tokens(fragment: StringFragment, vocabulary: Vocabulary, limits: Limits) -> FragmentTokens:
+    """Return what the tokens of a vocabulary do in a fragment.
 
     What is known already counts against limits as if it were worked out now.
 
@@ -119,46 +119,48 @@ def leaf_tokens(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafToken
     """
     with _lock:
         known = _known.setdefault(vocabulary, BoundedCache(REMEMBERED_BYTES))
-        found = known.get(leaf.uncounted_key)
+        found = known.get(fragment.uncounted_key)
     if found is None:
         with outside_budget(), one_budget(limits.work):
-            found = _made(leaf, vocabulary, limits)
+            found = _made(fragment, vocabulary, limits)
         with _lock:
-            known.keep(leaf.uncounted_key, found, found.nbytes)
-    spend_once((LeafTokens, leaf.uncounted_key), found.work)
+            known.keep(fragment.uncounted_key, found, found.nbytes)
+    spend_once((FragmentTokens, fragment.uncounted_key), found.work)
     return found
 
 
-def _made(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
+def _made(fragment: StringFragment, vocabulary: Vocabulary, limits: Limits) -> FragmentTokens:
     remainders = vocabulary.remainders
-    chain = vocabulary.trie.depth if leaf.is_text else remainders.longest + 1
-    targets = LeafTargets(leaf.states, len(leaf.marks), chain, 1 if leaf.counted is None else vocabulary.trie.depth)
+    chain = vocabulary.trie.depth if fragment.is_text else remainders.longest + 1
+    targets = FragmentTargets(
+        fragment.states, len(fragment.marks), chain, 1 if fragment.counted is None else vocabulary.trie.depth
+    )
     # One class of bytes for the quote alone, if it has none yet.
-    byte_class, own = leaf.byte_class, leaf.step
+    byte_class, own = fragment.byte_class, fragment.step
     if np.count_nonzero(byte_class == byte_class[QUOTE]) > 1:
         own = np.append(own, own[:, byte_class[[QUOTE]]], axis=1)
         byte_class = byte_class.copy()
         byte_class[QUOTE] = own.shape[1] - 1
     before = np.zeros((1, own.shape[1]), np.int32)
-    before[0, byte_class[QUOTE]] = DEAD if leaf.is_text else FIRST_STATE
-    if leaf.counted is None:
-        store = leaf_store(np.concatenate([own, before]), byte_class, targets, limits)
+    before[0, byte_class[QUOTE]] = DEAD if fragment.is_text else FIRST_STATE
+    if fragment.counted is None:
+        store = fragment_store(np.concatenate([own, before]), byte_class, targets, limits)
     else:
-        store = CountingStore(leaf, np.concatenate([own, before]), targets, limits)
+        store = CountingStore(fragment, np.concatenate([own, before]), targets, limits)
     classes = classes_by_level(store, byte_class, vocabulary.trie)
     # In long strings each state does one thing with a token, which is quick to find.
     work = store.work // 2 + len(classes.class_of) // IDS_A_STEP
-    return _by_remainder(classes, leaf, targets, vocabulary, work)
+    return _by_remainder(classes, fragment, targets, vocabulary, work)
 
 
 def _by_remainder(
-    classes: TokenClasses, leaf: Leaf, targets: LeafTargets, vocabulary: Vocabulary, work: int
-) -> LeafTokens:
+    classes: TokenClasses, fragment: StringFragment, targets: FragmentTargets, vocabulary: Vocabulary, work: int
+) -> FragmentTokens:
     """Cut the classes of tokens so that all tokens of each leave the same bytes.
 
     Args:
         classes: The classes, which become groups.
-        leaf: The leaf.
+        fragment: The fragment.
         targets: The numbers of its states and ends.
         vocabulary: The tokens.
         work: The steps that were counted before.
@@ -189,7 +191,7 @@ def _by_remainder(
     mine = classes.class_of[tokens].astype(np.int64)
     bounds = np.searchsorted(group, np.arange(len(table) + 1))
     remainders = None
-    if leaf.is_text:
+    if fragment.is_text:
         item, owner = expand(bounds[mine], bounds[mine + 1] - bounds[mine])
         remainders = TextRemainders.of(vocabulary, tokens[owner], unread[item])
     find = of_vocabulary.of_token.find if remainders is None else remainders.find
@@ -208,7 +210,7 @@ def _by_remainder(
     ends, which = which_of(ending[item] * np.int64(count) + find(example[owner], unread[item]))
     ending, rest = np.divmod(ends, count)
     narrow = np.int16 if len(groups) < 2**15 else np.int32
-    return LeafTokens(
+    return FragmentTokens(
         class_of.astype(narrow),
         groups,
         table,
@@ -227,7 +229,7 @@ def _by_remainder(
 
 
 def _inside(table: Behaviours, inside: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the digest and the number of the set of those entries of each group that stay in the leaf."""
+    """Return the digest and the number of the set of those entries of each group that stay in the fragment."""
     start = np.append(0, np.cumsum(inside))[table.start]
     sets = PairSets(start, table.source[inside], table.target[inside])
     digest = sums_by_run(digest_of_pairs(sets.first, sets.second), start)

@@ -135,7 +135,7 @@ def nested_grammars(draw: st.DrawFn) -> NestedGrammar:
     """Small nested grammars over the letters a and b, with several rules for a bracket."""
     count = draw(st.integers(1, 3))
     # Calls followed by something, so that it matters which call it was.
-    marked = [sequence(Call(i), text(letter)) for i in range(count) for letter in "ab"]
+    marked = [sequence(Call(i), text(special_token)) for i in range(count) for special_token in "ab"]
     leaves = st.sampled_from([text("a"), text("b"), Empty(), *map(Call, range(count)), *marked])
 
     def larger(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
@@ -202,7 +202,7 @@ def sample(nested_grammar: NestedGrammar, rng: random.Random, budget: int = 40) 
     return say(nested_grammar.main)
 
 
-def mutated(whole: str, rng: random.Random, letters: str) -> str:
+def mutated(whole: str, rng: random.Random, special_tokens: str) -> str:
     """Return a text with one character put in, left out or changed."""
     at = rng.randint(0, len(whole))
-    return whole[:at] + rng.choice(["", rng.choice(letters)]) + whole[at + rng.choice([0, 1]) :]
+    return whole[:at] + rng.choice(["", rng.choice(special_tokens)]) + whole[at + rng.choice([0, 1]) :]

@@ -32,8 +32,8 @@ def test_a_graph_reads_what_its_paths_spell(around: str) -> None:
     dfa = byte_dfa_of(tree, DEFAULT_LIMITS)
     spelled = {"", "a", "bb", "c", "a,", "a,bb", "a,c", "bb,", "bb,c", "a,bb,", "a,bb,c"}
     for length in range(7):
-        for letters in product("abc,", repeat=length):
-            text = "".join(letters)
+        for special_tokens in product("abc,", repeat=length):
+            text = "".join(special_tokens)
             assert dfa.accepts(around.format(text).encode()) == (text in spelled), text
 
 

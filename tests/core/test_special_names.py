@@ -25,8 +25,8 @@ def test_a_name_is_its_token() -> None:
         *(None, None, None),
     ]
     # The bytes of <tool> say all of it already.
-    assert (NAMES.letters("</think>"), NAMES.letters("<tool>"), NAMES.letters("a")) == ([4], [], [])
-    assert (NAMES.letters("</THINK>"), NAMES.letters("</THINK>", folded)) == ([], [4])
+    assert (NAMES.tokens_in("</think>"), NAMES.tokens_in("<tool>"), NAMES.tokens_in("a")) == ([4], [], [])
+    assert (NAMES.tokens_in("</THINK>"), NAMES.tokens_in("</THINK>", folded)) == ([], [4])
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,11 @@ class Pushdown(Constraint):
     max_depth: int = 64
 
     def __post_init__(self) -> None:
-        key = (Pushdown, *(repr(getattr(self.dfa, name)) for name in ("letters", "start", "pushed")), self.max_depth)
+        key = (
+            Pushdown,
+            *(repr(getattr(self.dfa, name)) for name in ("special_tokens", "start", "pushed")),
+            self.max_depth,
+        )
         key += tuple([getattr(self.dfa, name).tobytes() for name in ("step", "byte_class", "target", "behind", "need")])
         object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
 
@@ -58,19 +62,23 @@ class Pushdown(Constraint):
 
 
 def table(
-    rows: Rows, behind: dict[tuple[str, int], str], frames: int, letters: Sequence[int] = (), need: Sequence[str] = ()
+    rows: Rows,
+    behind: dict[tuple[str, int], str],
+    frames: int,
+    special_tokens: Sequence[int] = (),
+    need: Sequence[str] = (),
 ) -> PushdownDfa:
-    """Return an automaton with named states. In a row, a symbol is a character, `#n` is letter n and `$` is the end.
+    """Return an automaton with named states. In a row, a symbol is a character, `#n` is special token n and `$` is the end.
 
     Args:
         rows: For each state, the first of which is the start, what symbols do: another state, "POP", or frames and a state.
         behind: The state after a state and a frame that it pops.
         frames: Number of frames.
-        letters: The token ids of the letters.
+        special_tokens: The token ids of the special tokens.
         need: States that need one more frame, each as often as it needs one.
     """
     characters = sorted({symbol for row in rows.values() for symbol in row if len(symbol) == 1 and symbol != "$"})
-    symbols = ["", *characters, *(f"#{letter}" for letter in letters), "$"]
+    symbols = ["", *characters, *(f"#{special_token}" for special_token in special_tokens), "$"]
     state = {"FINISHED": 1, **{name: 2 + i for i, name in enumerate(rows)}}
     step = np.zeros((len(rows) + 2, len(symbols)), np.int32)
     moves: dict[tuple[tuple[int, ...], str], int] = {}
@@ -88,7 +96,7 @@ def table(
     return PushdownDfa(
         step,
         byte_class,
-        tuple(letters),
+        tuple(special_tokens),
         2,
         tuple(pushed for pushed, _ in moves),
         np.array([state[to] for _, to in moves], np.int64),
@@ -145,9 +153,9 @@ RIGHT_NESTED = table(
     },
     {("in", 1): "close", ("shut", 1): "close", ("shut", 0): "last"},
     2,
-    letters=(6,),
+    special_tokens=(6,),
 )
-"""Moves that push two frames, ends of the text that pop one, and a letter."""
+"""Moves that push two frames, ends of the text that pop one, and a special token."""
 
 
 def accepts(dfa: PushdownDfa, text: bytes, max_depth: int = NEVER) -> bool:
@@ -209,10 +217,10 @@ def run(dfa: PushdownDfa, symbols: Sequence[int], max_depth: int = NEVER) -> tup
     return state, stack
 
 
-def random_pushdown(chance: random.Random, characters: bytes, letters: Sequence[int] = ()) -> PushdownDfa:
+def random_pushdown(chance: random.Random, characters: bytes, special_tokens: Sequence[int] = ()) -> PushdownDfa:
     """Return an automaton in which anything may happen; it may lead to where no text goes on."""
     live, frames = chance.randint(1, 6), chance.randint(1, 3)
-    states, width = live + 2, len(characters) + len(letters) + 2
+    states, width = live + 2, len(characters) + len(special_tokens) + 2
     moves = [
         (tuple(chance.choices(range(frames), k=chance.randint(1, 3))), chance.randrange(2, states))
         for _ in range(chance.randint(1, 3))
@@ -235,7 +243,7 @@ def random_pushdown(chance: random.Random, characters: bytes, letters: Sequence[
     return PushdownDfa(
         step,
         byte_class,
-        tuple(letters),
+        tuple(special_tokens),
         2,
         tuple(pushed for pushed, _ in moves),
         np.array([to for _, to in moves], np.int64),

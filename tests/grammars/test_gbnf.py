@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler.bytes.letters import OTHERS, WHOLE
+from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.errors import GrammarError, LogitkitError, PatternTooLarge
 from logitkit.grammars.gbnf import read_gbnf
 from logitkit.limits import Limits
@@ -65,7 +65,7 @@ def test_lines_continue_as_in_xgrammar() -> None:
     assert [text for text in ("a", "bc", "b", "c") if matches(grammar, text)] == ["a", "bc"]
 
 
-def test_special_tokens_are_letters() -> None:
+def test_special_tokens_are_symbols() -> None:
     grammar = read_gbnf('root ::= <think> !</think>* </think> <[7]> "a"')
     assert grammar.tokens == ("<think>", "</think>", 7, OTHERS)
     assert matches(grammar, [0, "x", 0, "é", 2, 1, 2, "a"])

@@ -23,15 +23,15 @@ from tests.examples import examples
 from tests.grammars.pushdowns import DANGLING, POWERS, RIGHT_NESTED, SUM, Pushdown, random_pushdown, run, table
 
 
-def vocabulary(characters: bytes, letter: int | None = None) -> lk.Vocabulary:
+def vocabulary(characters: bytes, special_token: int | None = None) -> lk.Vocabulary:
     """All texts of one and two of the characters, and some longer ones; EOS is the last id."""
     single = [bytes([byte]) for byte in characters]
     pairs = [a + b for a, b in itertools.product(single, repeat=2)]
     chance = random.Random(characters)
     longer = [b"".join(chance.choices(single, k=chance.randint(3, 6))) for _ in range(25)]
     tokens: list[bytes | None] = [*single, *pairs, *longer, b"other"]
-    if letter is not None:
-        tokens.insert(letter, None)
+    if special_token is not None:
+        tokens.insert(special_token, None)
     return lk.Vocabulary([*tokens, None], eos_ids=[len(tokens)])
 
 
@@ -39,8 +39,8 @@ def symbols_of(dfa: PushdownDfa, vocabulary: lk.Vocabulary, token: int) -> list[
     """Return the symbols that a token is read as."""
     if token in vocabulary.eos_ids:
         return [dfa.end]
-    if token in dfa.letters:
-        return [int(dfa.byte_class.max()) + 1 + dfa.letters.index(token)]
+    if token in dfa.special_tokens:
+        return [int(dfa.byte_class.max()) + 1 + dfa.special_tokens.index(token)]
     return [int(dfa.byte_class[byte]) for byte in vocabulary.tokens[token] or b""]
 
 
@@ -98,9 +98,9 @@ def check(constraint: Pushdown, chance: random.Random, steps: int) -> int:
 
 @settings(max_examples=examples(200))
 @given(st.integers(0, 2**32), st.integers(1, 9), st.booleans())
-def test_random_automata(seed: int, max_depth: int, lettered: bool) -> None:
+def test_random_automata(seed: int, max_depth: int, with_special_token: bool) -> None:
     chance = random.Random(seed)
-    dfa = random_pushdown(chance, b"abc", (5,) if lettered else ())
+    dfa = random_pushdown(chance, b"abc", (5,) if with_special_token else ())
     check(Pushdown(dfa, vocabulary(b"abc", 5), max_depth), chance, 8)
 
 
@@ -193,7 +193,12 @@ SMALL = lk.Vocabulary([b"1", b"+", b"(", b")", None], eos_ids=[4])
             {},
             "the bytes b'\\)', b'\\+', which are not single tokens",
         ),
-        (replace(RIGHT_NESTED, letters=(4,)), lk.Vocabulary([*SMALL.tokens], eos_ids=[4]), {}, "names the token 4"),
+        (
+            replace(RIGHT_NESTED, special_tokens=(4,)),
+            lk.Vocabulary([*SMALL.tokens], eos_ids=[4]),
+            {},
+            "names the token 4",
+        ),
     ],
     ids=["empty", "endless", "deep", "bytes", "eos"],
 )

@@ -180,9 +180,9 @@ def test_right_recursion_keeps_no_stack() -> None:
 
 
 def test_special_tokens_are_symbols() -> None:
-    rules = Rules((sequence("a", Characters(CharSet.single(Symbol.special_token(0))), "b"),), letters=(7,))
+    rules = Rules((sequence("a", Characters(CharSet.single(Symbol.special_token(0))), "b"),), special_tokens=(7,))
     dfa = pushdown_dfa(rules, LIMITS)
-    assert dfa.letters == (7,)
+    assert dfa.special_tokens == (7,)
     state = int(dfa.step[dfa.start, dfa.byte_class[ord("a")]])
     state = int(dfa.step[state, dfa.end - 1])
     state = int(dfa.step[state, dfa.byte_class[ord("b")]])

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
-from logitkit.compiler.bytes.letters import without
 from logitkit.compiler.bytes.named_occurrences import named_occurrences
+from logitkit.compiler.bytes.special_tokens import without
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.constraints.texts import as_bytes, check_texts
@@ -81,13 +81,13 @@ class BannedStrings(Constraint):
             if not text:
                 raise ConfigurationError(f"strings[{index}] is empty, which every text contains; leave it out")
             self.vocabulary.special_names.check(f"strings[{index}]", text, self._fold)
-        self.vocabulary.special_names.check_ends_remain("strings", self._letters())
+        self.vocabulary.special_names.check_ends_remain("strings", self._special_tokens())
         self._compile_once(BannedStrings, tuple(dict.fromkeys(self.strings)), self.ignore_case)
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes."""
         dfa = named_occurrences(self._named(), self.limits, self.ignore_case).without()
-        return replace(dfa, letters=without(dfa, self._letters()))
+        return replace(dfa, special_tokens=without(dfa, self._special_tokens()))
 
     def _named(self) -> list[TextWithNames]:
         names = self.vocabulary.special_names
@@ -100,9 +100,9 @@ class BannedStrings(Constraint):
     def _in_one_form(self, text: str | bytes) -> str | bytes:
         return text if self.ignore_case else as_bytes(text)
 
-    def _letters(self) -> set[int]:
+    def _special_tokens(self) -> set[int]:
         names = self.vocabulary.special_names
-        return {token for text in self.strings for token in names.letters(text, self._fold)}
+        return {token for text in self.strings for token in names.tokens_in(text, self._fold)}
 
     def _compile(self) -> TokenAutomaton:
         return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, "the ban")

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from logitkit.budget import one_budget
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
+from logitkit.compiler.bytes.special_tokens import WHOLE
 from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.grammars.rule_trees import check_trees
@@ -185,7 +185,7 @@ class Grammar(Constraint):
             raise ConfigurationError(
                 "the texts of this Grammar nest without limit, so nothing can follow them; put it last"
             )
-        if WHOLE in dfa.letters:
+        if WHOLE in dfa.special_tokens:
             raise ConfigurationError(
                 "this Grammar has a token whatever its text is (!<...>), so it is not one over text alone; repeat it with * or "
                 "+, or put the grammar last"
@@ -194,13 +194,13 @@ class Grammar(Constraint):
 
     def own_ids(self) -> tuple[int, ...]:
         """Return the token ids of the special tokens that the grammar names."""
-        return tuple(token for token in self._letters(self.rule_set()) if token >= 0)
+        return tuple(token for token in self._special_tokens(self.rule_set()) if token >= 0)
 
     def rule_set(self) -> RuleSet:
         """Read the grammar and return its rules."""
         return read_grammar(self.text, self.syntax, self.start, self.lexer, self.limits)
 
-    def _letters(self, rules: RuleSet) -> tuple[int, ...]:
+    def _special_tokens(self, rules: RuleSet) -> tuple[int, ...]:
         return tuple([self._token(special) for special in rules.tokens])
 
     def _token(self, special: str | int) -> int:
@@ -223,15 +223,15 @@ class Grammar(Constraint):
         return token
 
     def _pushdown_dfa(self, rules: RuleSet) -> PushdownDfa:
-        bodies, letters = tuple([rule.body for rule in rules.rules]), self._letters(rules)
-        number = {token: i for i, token in enumerate(letters)}
-        if len(number) < len(letters):
-            # A token that is named in two ways, such as <think> and <[10]>, is one letter.
-            check_names_of_tokens(rules.tokens, letters, self.text)
+        bodies, special_tokens = tuple([rule.body for rule in rules.rules]), self._special_tokens(rules)
+        number = {token: i for i, token in enumerate(special_tokens)}
+        if len(number) < len(special_tokens):
+            # A token that is named in two ways, such as <think> and <[10]>, is one special token.
+            check_names_of_tokens(rules.tokens, special_tokens, self.text)
             check_trees(Rules(bodies, rules.start), self.limits)
-            same = [number[token] for token in letters]
+            same = [number[token] for token in special_tokens]
             bodies = tuple([renumbered(body, range(len(bodies)), (), same) for body in bodies])
-        return pushdown_dfa(Rules(bodies, rules.start, letters), self.limits, self.configurations > 1)
+        return pushdown_dfa(Rules(bodies, rules.start, special_tokens), self.limits, self.configurations > 1)
 
     def _compile(self) -> TokenAutomaton:
         rules = self.rule_set()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
-from logitkit.compiler.bytes.letters import OTHERS
+from logitkit.compiler.bytes.special_tokens import OTHERS
 from logitkit.compiler.characters.components import reached
 from logitkit.compiler.grammars.rule_trees import deriving
 from logitkit.errors import GrammarError

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logitkit.budget import one_budget, spent
-from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.literal_overrides import BracketsOverlap, CallsOverlap, CountsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
+from logitkit.compiler.bytes.special_tokens import WHOLE
 from logitkit.compiler.characters.components import reached
 from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.grammars.dfa import pushdown_dfa
@@ -121,7 +121,7 @@ class LanguageConstraint(Constraint):
                     "what follows into the language, as in sequence(grammar(...), ...)"
                 )
             found = NestedDfa.of(finite_dfa(dfa))
-        if WHOLE in found.letters:
+        if WHOLE in found.special_tokens:
             raise ConfigurationError(
                 "this language has any_token() in it, so it is not one over text alone; put other text into the language, as "
                 "in sequence(any_token(), ...)"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from logitkit.compiler.bytes.letters import OTHERS, WHOLE
+from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.grammars.read import GrammarSyntax, LarkLexer, read_grammar
 from logitkit.grammars.rule_set import RuleSet
 from logitkit.languages.language import LANGUAGE_LIMITS, Language

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-from logitkit.compiler.bytes.letters import OTHERS, WHOLE
+from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.patterns.charset import CharSet
@@ -48,8 +48,8 @@ class LanguageSymbols:
         names = sorted(self._named, key=len, reverse=True)
         self._names = re.compile("|".join(map(re.escape, names)) or "(?!)")
         ids |= {self._named[name] for text in texts for name in self._names.findall(text)}
-        self._letters = [OTHERS, *sorted(ids)]
-        self._number = {token: Symbol.special_token(i) for i, token in enumerate(self._letters)}
+        self._special_tokens = [OTHERS, *sorted(ids)]
+        self._number = {token: Symbol.special_token(i) for i, token in enumerate(self._special_tokens)}
         self._limits: list[tuple[int, int, int]] = []
 
     def token(self, special: str | int) -> int:
@@ -81,7 +81,7 @@ class LanguageSymbols:
         found = self.vocabulary.trie.tokens_at(text)
         return next((token for end, token in found if end == len(text)), None)
 
-    def letter(self, special: str | int) -> Node:
+    def special_token(self, special: str | int) -> Node:
         """Return the tree of a special token."""
         return Characters(CharSet.single(self._number[self.token(special)]))
 
@@ -98,9 +98,9 @@ class LanguageSymbols:
 
     def _whole(self) -> int:
         """Return the symbol of any token with text that the language does not name, whatever its text is."""
-        if WHOLE not in self._letters:
-            self._letters.append(WHOLE)
-        return Symbol.special_token(self._letters.index(WHOLE))
+        if WHOLE not in self._special_tokens:
+            self._special_tokens.append(WHOLE)
+        return Symbol.special_token(self._special_tokens.index(WHOLE))
 
     @property
     def own_ids(self) -> tuple[int, ...]:
@@ -114,8 +114,8 @@ class LanguageSymbols:
         """
         count, end = (WHOLE - 1 - 2 * len(self._limits) - n for n in range(2))
         self._limits.append((count, end, most))
-        self._letters += [count, end]
-        first, second = (Symbol.special_token(len(self._letters) - n) for n in (2, 1))
+        self._special_tokens += [count, end]
+        first, second = (Symbol.special_token(len(self._special_tokens) - n) for n in (2, 1))
         return CharSet.single(first), CharSet.single(second)
 
     @property
@@ -163,7 +163,7 @@ class LanguageSymbols:
         for found in self._names.finditer(text):
             parts.extend(spelled_out(text[end : found.start()]))
             name = found.group()
-            parts.append(Alternate((self.letter(name), concatenate(spelled_out(name)))))
+            parts.append(Alternate((self.special_token(name), concatenate(spelled_out(name)))))
             end = found.end()
         return concatenate([*parts, *spelled_out(text[end:])]) if text else Empty()
 

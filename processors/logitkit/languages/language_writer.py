@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from logitkit.compiler.bytes.letters import OTHERS, WHOLE
+from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.grammars.rule_trees import check_trees
 from logitkit.compiler.grammars.rules import Rules
@@ -159,9 +159,9 @@ class LanguageWriter(LanguageSymbols):
             check_trees(Rules(bodies, grammar.start), self.limits)
             first = self._places[key] = len(self._rules)
             calls = range(first, first + len(bodies))
-            letters = [Symbol.number(self._symbol(token)) for token in grammar.tokens]
-            check_names_of_tokens(grammar.tokens, letters)
-            self._rules += [replace(r, body=renumbered(r.body, calls, (), letters)) for r in grammar.rules]
+            special_tokens = [Symbol.number(self._symbol(token)) for token in grammar.tokens]
+            check_names_of_tokens(grammar.tokens, special_tokens)
+            self._rules += [replace(r, body=renumbered(r.body, calls, (), special_tokens)) for r in grammar.rules]
             self.ignored.extend(grammar.warnings)
         return Call(self._places[key] + grammar.start)
 
@@ -187,12 +187,12 @@ class LanguageWriter(LanguageSymbols):
             assert not isinstance(rule, TextFragment)
             opening = [] if isinstance(rule, GrammarRule) else spelled_out(rule.opening)
             bodies.append(concatenate([*opening, rule.body]))
-        return Rules((*bodies, main), len(bodies), tuple(self._letters))
+        return Rules((*bodies, main), len(bodies), tuple(self._special_tokens))
 
     def nested_grammar(self, main: Node) -> NestedGrammar:
         """Return the whole nested grammar, given the tree of a language without grammars."""
         rules = [rule for rule in self._rules if not isinstance(rule, GrammarRule)]
-        return NestedGrammar(main, tuple(rules), tuple(self._words), tuple(self._letters), tuple(self._limits))
+        return NestedGrammar(main, tuple(rules), tuple(self._words), tuple(self._special_tokens), tuple(self._limits))
 
 
 def _place(rule: object, key: Hashable, number: int) -> Hashable:

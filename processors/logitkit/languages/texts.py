@@ -94,7 +94,7 @@ class SpecialToken(Language):
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree."""
-        return writer.letter(self.token)
+        return writer.special_token(self.token)
 
 
 def markers_of(name: str, given: object) -> tuple[str | SpecialToken, ...]:

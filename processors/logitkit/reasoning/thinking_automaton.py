@@ -57,7 +57,7 @@ class _Marker:
         """Return the state after a symbol."""
         if MarkerSymbol.is_byte(symbol):
             return int(self.found.step[state, self.found.byte_class[symbol]])
-        return int(self.found.letters[MarkerSymbol.token_id(symbol)][state])
+        return int(self.found.special_tokens[MarkerSymbol.token_id(symbol)][state])
 
 
 def inside_states(end: bytes | int, vocabulary: Vocabulary) -> int:
@@ -103,8 +103,8 @@ def _bytes(opening: _Marker, closing: _Marker, begin: int) -> ByteDfa:
     free = np.ones(states, bool)
     free[forced:outside] = False
     free[:FIRST_STATE] = False
-    tokens = sorted({*opening.found.letters, *closing.found.letters})
-    letters = {token: np.where(free, np.arange(states), DEAD) for token in tokens}
+    tokens = sorted({*opening.found.special_tokens, *closing.found.special_tokens})
+    special_tokens = {token: np.where(free, np.arange(states), DEAD) for token in tokens}
     for first, other, part, columns in (
         (INSIDE, outside, closing, pairs // width),
         (outside, INSIDE, opening, pairs % width),
@@ -112,19 +112,19 @@ def _bytes(opening: _Marker, closing: _Marker, begin: int) -> ByteDfa:
         rows = slice(first, first + part.open)
         target = part.found.step[: part.open, columns]
         step[rows, 1:] = np.where(target < part.open, first + target, other)
-        for token, leads in part.found.letters.items():
+        for token, leads in part.found.special_tokens.items():
             to = leads[: part.open]
-            letters[token][rows] = np.where(to < part.open, first + to, other)
+            special_tokens[token][rows] = np.where(to < part.open, first + to, other)
     for state, symbol in enumerate(closing.following):
         # After the last symbol comes a separate state without exits, since no token may extend past the end marker.
         after = min(forced + closing.after(state, symbol), sections.closed)
         if MarkerSymbol.is_byte(symbol):
             step[forced + state, byte_class[symbol]] = after
         else:
-            letters[MarkerSymbol.token_id(symbol)][forced + state] = after
+            special_tokens[MarkerSymbol.token_id(symbol)][forced + state] = after
     accepting = free.copy()
     accepting[sections.closed] = True
-    return ByteDfa(step, byte_class, accepting, begin, free=free, letters=letters)
+    return ByteDfa(step, byte_class, accepting, begin, free=free, special_tokens=special_tokens)
 
 
 def _with_token(automaton: TokenAutomaton, token: int, targets: NDArray[np.int64]) -> TokenAutomaton:

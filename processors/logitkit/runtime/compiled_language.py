@@ -61,7 +61,9 @@ class CompiledLanguage(RegistryUser):
                 f"the texts of this {type(self).__name__} nest without limit, so nothing can follow them; put it last"
             )
         check_counts_nothing(dfa)
-        return ByteDfa(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, letters=dfa.letters)
+        return ByteDfa(
+            dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, special_tokens=dfa.special_tokens
+        )
 
     def own_ids(self) -> tuple[int, ...]:
         """Return the token ids that mean themselves in this constraint, not their text.

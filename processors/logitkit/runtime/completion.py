@@ -44,13 +44,15 @@ def completion_of(
     Returns:
         Token ids, or None if there are none.
     """
-    found = _searched(Walk.start(constraint.automaton, left).after(*history), _letters(constraint.automaton, allowed))
+    found = _searched(
+        Walk.start(constraint.automaton, left).after(*history), _token_of_class(constraint.automaton, allowed)
+    )
     if found is not None or not constraint.automaton.has_stacks:
         return found
     # The automaton that closes texts knows how many tokens each place needs.
     closing: Any = constraint if constraint.automaton.nesting.cost is not None else _closing(constraint)
     walk = closing and Walk.start(closing.automaton).after(*history)
-    return _by_cost(walk, _letters(closing.automaton, allowed)) if walk and walk.is_live else None
+    return _by_cost(walk, _token_of_class(closing.automaton, allowed)) if walk and walk.is_live else None
 
 
 def _closing(constraint: Any) -> Any:
@@ -67,16 +69,16 @@ def _closing(constraint: Any) -> Any:
             return None
 
 
-def _letters(automaton: TokenAutomaton, allowed: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+def _token_of_class(automaton: TokenAutomaton, allowed: NDArray[np.bool_] | None) -> NDArray[np.int64]:
     """Return [C] the least allowed id of each class, -1 where there is none."""
-    letters = np.full(automaton.classes, -1, np.int64)
+    token_of_class = np.full(automaton.classes, -1, np.int64)
     ids = np.arange(len(automaton.class_of)) if allowed is None else np.flatnonzero(allowed[: len(automaton.class_of)])
     ids = ids[~np.isin(ids, automaton.eos_ids)][::-1]
-    letters[automaton.class_of[ids]] = ids
-    return letters
+    token_of_class[automaton.class_of[ids]] = ids
+    return token_of_class
 
 
-def _searched(walk: Walk, letters: NDArray[np.int64]) -> tuple[int, ...] | None:
+def _searched(walk: Walk, token_of_class: NDArray[np.int64]) -> tuple[int, ...] | None:
     """Search the places by the number of tokens that lead to them."""
     came_from: dict[tuple[int, Packed], tuple[tuple[int, Packed], int] | None] = {walk.key: None}
     todo = deque([walk] if walk.is_live else [])
@@ -84,7 +86,7 @@ def _searched(walk: Walk, letters: NDArray[np.int64]) -> tuple[int, ...] | None:
         at = todo.popleft()
         if at.may_end():
             return _path(came_from, at.key)
-        for after, token in at.successors(letters):
+        for after, token in at.successors(token_of_class):
             if after.key not in came_from:
                 came_from[after.key] = (at.key, token)
                 todo.append(after)
@@ -101,7 +103,7 @@ def _path(
     return tuple(reversed(tokens))
 
 
-def _by_cost(walk: Walk, letters: NDArray[np.int64]) -> tuple[int, ...] | None:
+def _by_cost(walk: Walk, token_of_class: NDArray[np.int64]) -> tuple[int, ...] | None:
     """Follow the costs of closing, which may be a token more than needed."""
     tokens: list[int] = []
     while True:
@@ -110,7 +112,7 @@ def _by_cost(walk: Walk, letters: NDArray[np.int64]) -> tuple[int, ...] | None:
         walk = Walk(walk.automaton, walk.state, walk.stack, needed)
         if not needed and walk.may_end():
             return tuple(tokens)
-        following = walk.successors(letters)
+        following = walk.successors(token_of_class)
         if not following:
             return None
         walk, token = following[0]

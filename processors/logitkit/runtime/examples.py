@@ -65,12 +65,12 @@ def example_text(constraint: CompiledLanguage, form: ByteForm | None, seed: int)
     usable = _usable(vocabulary, form)
     while len(written) < LONGEST and not (walk.may_end() and random.random() < ENDS):
         legal, class_of = walk.legal(), walk.automaton.class_of
-        letters = next((few for ids in usable if len(few := ids[legal[class_of[ids]]])), None)
-        if letters is None:
+        tokens = next((few for ids in usable if len(few := ids[legal[class_of[ids]]])), None)
+        if tokens is None:
             break
         # First the class, so that the end of a string is as likely as all its letters together.
-        chosen = random.choice(np.unique(class_of[letters]).tolist())
-        written.append(random.choice(letters[class_of[letters] == chosen].tolist()))
+        chosen = random.choice(np.unique(class_of[tokens]).tolist())
+        written.append(random.choice(tokens[class_of[tokens] == chosen].tolist()))
         walk = walk.after(written[-1])
     rest = completion_of(constraint, written, left)
     if rest is None:

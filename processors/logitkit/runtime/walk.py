@@ -84,21 +84,21 @@ class Walk:
         """Whether the text is complete."""
         return bool(self.legal()[self.automaton.class_of[[*self.automaton.eos_ids]]].any())
 
-    def successors(self, letter: NDArray[np.int64]) -> list[tuple[Walk, int]]:
+    def successors(self, token_of_class: NDArray[np.int64]) -> list[tuple[Walk, int]]:
         """Return the places after one more token, each with a token that leads there.
 
         Args:
-            letter: [C] a token of each class, -1 where none may be used.
+            token_of_class: [C] a token of each class, -1 where none may be used.
         """
         automaton, state = self.automaton, StateAndCount.state(self.state)
         targets = np.where(automaton.default == STAY, state, automaton.default).astype(np.int64)
         for at in reversed(automaton.chain(state)):
             row = slice(int(automaton.row_start[at]), int(automaton.row_start[at + 1]))
             targets[automaton.row_class[row]] = automaton.row_target[row]
-        classes = np.flatnonzero(self.legal() & (letter >= 0))
+        classes = np.flatnonzero(self.legal() & (token_of_class >= 0))
         distinct, first = np.unique(targets[classes], return_index=True)
         found = []
-        for target, token in zip(distinct.tolist(), letter[classes[first]].tolist(), strict=True):
+        for target, token in zip(distinct.tolist(), token_of_class[classes[first]].tolist(), strict=True):
             after, stack = target, self.stack
             if not DEAD < target < automaton.first_action:
                 after, stack = automaton.behind(target, stack, StateAndCount.count(self.state))
@@ -142,10 +142,10 @@ class BranchingWalk(Walk):
         layers = (self.automaton, *self.automaton.layers)
         return self.automaton.legal_in_layers([[layer.place(*p, NO_LIMIT) for p in self.places] for layer in layers])
 
-    def successors(self, letter: NDArray[np.int64]) -> list[tuple[Walk, int]]:
+    def successors(self, token_of_class: NDArray[np.int64]) -> list[tuple[Walk, int]]:
         """Return the places after one more token, each with a token that leads there."""
         found: dict[tuple[int, Packed], tuple[Walk, int]] = {}
-        for token in letter[self.legal() & (letter >= 0)].tolist():
+        for token in token_of_class[self.legal() & (token_of_class >= 0)].tolist():
             walk = self.after(token)
             found.setdefault(walk.key, (walk, token))
         return [*found.values()]

@@ -85,7 +85,9 @@ class StopAutomaton:
         self._jump = memoryview(jump.reshape(-1))  # type: ignore[arg-type]
         self._byte_class: list[int] = found.byte_class.tolist()
         # After each special token that stands within a stop.
-        self._letters: dict[int, list[int]] = {t: number[to[self._node]].tolist() for t, to in found.letters.items()}
+        self._special_tokens: dict[int, list[int]] = {
+            t: number[to[self._node]].tolist() for t, to in found.special_tokens.items()
+        }
         self._depth: list[int] = found.depth[self._node].tolist()
 
     def next(self, state: int, token: int) -> int:
@@ -106,7 +108,7 @@ class StopAutomaton:
         return at // self._width + FIRST_STATE
 
     def _without_text(self, state: int, token: int) -> int:
-        after = self._letters.get(token)
+        after = self._special_tokens.get(token)
         if after is not None and after[state - FIRST_STATE] < 0:
             return FIRED
         if token in self._eos_ids:
@@ -140,8 +142,8 @@ class StopAutomaton:
 
     def _visited(self, node: int, token: int) -> Iterator[tuple[int, int]]:
         """Return the nodes that a token leads through, each with the bytes of the token before it."""
-        if token in self._found.letters:
-            yield 0, int(self._found.letters[token][node])
+        if token in self._found.special_tokens:
+            yield 0, int(self._found.special_tokens[token][node])
         for end, byte in enumerate(self._tokens[token] or b"", 1):
             node = int(self._found.step[node, self._byte_class[byte]])
             yield end, node

@@ -74,7 +74,7 @@ class SpecialNames:
         token = self.token(text)
         return [] if token is None else [token]
 
-    def letters(self, text: str | bytes, fold: Fold | None = None) -> list[int]:
+    def tokens_in(self, text: str | bytes, fold: Fold | None = None) -> list[int]:
         """Return those of `tokens` that have no text: the others are spelled with their bytes, like ordinary tokens."""
         return [token for token in self.tokens(text, fold) if token in self._hidden]
 
@@ -89,7 +89,7 @@ class SpecialNames:
         ignores_case = fold is not None and isinstance(text, str)
         content = text if ignores_case or isinstance(text, bytes) else text.encode()
         if self.tokens(text, fold):
-            tokens = tuple(self.letters(text, fold))
+            tokens = tuple(self.tokens_in(text, fold))
             return TextWithNames(content, (Name(0, len(content), tokens),) if tokens else ())
         return TextWithNames(content, tuple(self._names_in(content, fold)))
 
@@ -102,7 +102,7 @@ class SpecialNames:
             text = fold(content)
             place = {at: number for number, at in enumerate(accumulate((len(c.encode()) for c in text), initial=0))}
             for begin, end, name in self._without_case(fold)[1].all_in(text.encode()):
-                yield Name(place[begin], place[end], tuple(self.letters(name, fold)))
+                yield Name(place[begin], place[end], tuple(self.tokens_in(name, fold)))
 
     def _without_case(self, fold: Fold) -> tuple[dict[str, list[int]], _Parts]:
         """Return the tokens by folded name, and the folded names without text."""

@@ -1,6 +1,6 @@
 """Automata over bytes and special tokens.
 
-byte_dfa, nested_dfa, pushdown_dfa, letters    without a stack, for brackets, for grammars; special tokens as letters
+byte_dfa, nested_dfa, pushdown_dfa, special_tokens  without a stack, for brackets, for grammars; special tokens
 nested_step, pushdown_step                     what bytes do in automata for brackets and for grammars, as numbers
 pushdown_views                                 which ways lead out of the states of a grammar's automaton
 in_utf8, utf8_subroutines, utf8               from characters to bytes, written in place or called

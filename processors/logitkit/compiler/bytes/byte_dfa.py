@@ -26,8 +26,8 @@ class ByteDfa:
         fallback: For automata that look for texts (`occurrences`): what each state falls back to, or None.
         free: [S] bool, in which states ids without text are legal and change nothing; None: in none, as a language has it.
             With fallbacks it is all or none.
-        letters: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by id.
-            With fallbacks all targets are dead.
+        special_tokens: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by
+            id. With fallbacks all targets are dead.
     """
 
     step: NDArray[np.int32]
@@ -36,7 +36,7 @@ class ByteDfa:
     start: int
     fallback: Fallback | None = None
     free: NDArray[np.bool_] | None = None
-    letters: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    special_tokens: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
 
     def run(self, text: bytes, state: int | None = None) -> int:
         """Return the state after some bytes, from the start or from a given state."""

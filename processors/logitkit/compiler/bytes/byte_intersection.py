@@ -6,7 +6,7 @@ import numpy as np
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.concatenation import common_byte_classes, trimmed
-from logitkit.compiler.bytes.letters import free_states, letter_of, tokens_of
+from logitkit.compiler.bytes.special_tokens import free_states, special_token_targets, special_tokens_of
 from logitkit.limits import Limits
 
 
@@ -17,10 +17,12 @@ def intersect_bytes(a: ByteDfa, b: ByteDfa, limits: Limits) -> ByteDfa:
         PatternTooLarge: A limit is exceeded.
     """
     byte_class, (own_a, own_b) = common_byte_classes([a.byte_class, b.byte_class], b"")
-    letters = tokens_of(a, b)
-    # The columns of letters follow those of the bytes.
+    special_tokens = special_tokens_of(a, b)
+    # The columns of special tokens follow those of the bytes.
     step_a, step_b = (
-        np.column_stack([part.step[:, own].astype(np.int64), *(letter_of(part, token) for token in letters)])
+        np.column_stack(
+            [part.step[:, own].astype(np.int64), *(special_token_targets(part, token) for token in special_tokens)]
+        )
         for part, own in ((a, own_a), (b, own_b))
     )
     base = len(b.step)
@@ -43,5 +45,5 @@ def intersect_bytes(a: ByteDfa, b: ByteDfa, limits: Limits) -> ByteDfa:
     free = np.concatenate([none, free_states(a)[x] & free_states(b)[y]])
     start = FIRST_STATE + int(np.searchsorted(known, a.start * base + b.start))
     count = len(own_a)
-    targets = {token: step[:, count + i].astype(np.int64) for i, token in enumerate(letters)}
-    return trimmed(ByteDfa(step[:, :count], byte_class, accepting, start, free=free, letters=targets), limits)
+    targets = {token: step[:, count + i].astype(np.int64) for i, token in enumerate(special_tokens)}
+    return trimmed(ByteDfa(step[:, :count], byte_class, accepting, start, free=free, special_tokens=targets), limits)

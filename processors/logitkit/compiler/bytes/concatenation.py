@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.letters import free_states, letter_of, tokens_of
 from logitkit.compiler.bytes.sorting import distinct_rows
+from logitkit.compiler.bytes.special_tokens import free_states, special_token_targets, special_tokens_of
 from logitkit.compiler.bytes.ways_read import WaysRead
 from logitkit.limits import Limits
 from logitkit.vocabulary.marker_symbol import MarkerSymbol
@@ -52,7 +52,9 @@ def after_text(text: bytes, rest: ByteDfa, limits: Limits) -> ByteDfa:
         np.concatenate([rest.accepting, nothing]),
         first if text else rest.start,
         free=None if rest.free is None else np.concatenate([rest.free, nothing]),
-        letters={t: np.concatenate([target, np.zeros(len(text), np.int64)]) for t, target in rest.letters.items()},
+        special_tokens={
+            t: np.concatenate([target, np.zeros(len(text), np.int64)]) for t, target in rest.special_tokens.items()
+        },
     )
 
 
@@ -70,15 +72,15 @@ def until_marker(first: ByteDfa, marker: TextWithNames, second: ByteDfa, limits:
     """
     count, base = len(first.step), len(second.step)
     byte_class, (own, others) = common_byte_classes([first.byte_class, second.byte_class], marker.encoded)
-    letters = sorted({*tokens_of(first, second), *marker.tokens})
-    entries = count * (len(own) + len(letters)) // 4
+    special_tokens = sorted({*special_tokens_of(first, second), *marker.tokens})
+    entries = count * (len(own) + len(special_tokens)) // 4
     # A long marker is refused before its nodes are made, of which there are at least as many as bytes.
     limits.check_work(entries * len(marker.encoded))
     tree = WaysRead.of(marker.ways(), limits)
     limits.check_work(entries * len(tree.open))
     states = base + count * len(tree.open)
     read = first.step[:, own]
-    does = {letter: letter_of(first, letter) for letter in letters}
+    does = {special_token: special_token_targets(first, special_token) for special_token in special_tokens}
     # Where each state of the first part is after the symbols of each node.
     after = [np.arange(count)]
     for node in range(1, tree.last + 1):
@@ -97,7 +99,7 @@ def until_marker(first: ByteDfa, marker: TextWithNames, second: ByteDfa, limits:
 
     step = np.zeros((states, len(own)), np.int32)
     step[:base] = second.step[:, others]
-    targets = {letter: [letter_of(second, letter)] for letter in letters}
+    targets = {special_token: [special_token_targets(second, special_token)] for special_token in special_tokens}
     for node in tree.open:
         rows = step[place[node] : place[node] + count]
         target = read[after[node]]
@@ -107,22 +109,22 @@ def until_marker(first: ByteDfa, marker: TextWithNames, second: ByteDfa, limits:
             if MarkerSymbol.is_byte(symbol):
                 rows[:, byte_class[symbol]] = leading(node, reached)
         rows[:FIRST_STATE] = DEAD
-        for letter in letters:
-            named = moves.get(MarkerSymbol.token(letter))
+        for special_token in special_tokens:
+            named = moves.get(MarkerSymbol.token(special_token))
             if named is not None:
                 leads = leading(node, named)
             else:
-                target = does[letter][after[node]]
+                target = does[special_token][after[node]]
                 leads = np.where(target == DEAD, DEAD, base + target)
-                if letter not in marker.tokens:
+                if special_token not in marker.tokens:
                     # A token that changes nothing leaves what has been read of the marker as it is.
                     leads = np.where((target == after[node]) & (target != DEAD), place[node] + np.arange(count), leads)
             leads[:FIRST_STATE] = DEAD
-            targets[letter].append(leads)
+            targets[special_token].append(leads)
     accepting = np.concatenate([second.accepting, np.zeros(states - base, bool)])
     free = np.concatenate([free_states(second), *[free_states(first)] * len(tree.open)])
-    joined = {letter: np.concatenate(parts) for letter, parts in targets.items()}
-    return trimmed(ByteDfa(step, byte_class, accepting, base + first.start, free=free, letters=joined), limits)
+    joined = {special_token: np.concatenate(parts) for special_token, parts in targets.items()}
+    return trimmed(ByteDfa(step, byte_class, accepting, base + first.start, free=free, special_tokens=joined), limits)
 
 
 def trimmed(dfa: ByteDfa, limits: Limits) -> ByteDfa:
@@ -132,9 +134,9 @@ def trimmed(dfa: ByteDfa, limits: Limits) -> ByteDfa:
         PatternTooLarge: More states than allowed are left.
     """
     source, _ = np.nonzero(dfa.step)
-    source = np.concatenate([source, *(np.flatnonzero(letter) for letter in dfa.letters.values())])
+    source = np.concatenate([source, *(np.flatnonzero(leads) for leads in dfa.special_tokens.values())])
     target = dfa.step[dfa.step != DEAD].astype(np.int64)
-    target = np.concatenate([target, *(letter[letter != DEAD] for letter in dfa.letters.values())])
+    target = np.concatenate([target, *(leads[leads != DEAD] for leads in dfa.special_tokens.values())])
     count = len(dfa.step)
     live = reached(np.array([dfa.start]), source, target, count)
     live &= reached(np.flatnonzero(dfa.accepting), target, source, count)
@@ -154,9 +156,14 @@ def trimmed(dfa: ByteDfa, limits: Limits) -> ByteDfa:
     step[:FIRST_STATE] = DEAD
     accepting = dfa.accepting[rows]
     accepting[:FIRST_STATE] = False
-    letters = {token: number[letter[rows]].astype(np.int64) for token, letter in dfa.letters.items()}
+    special_tokens = {token: number[leads[rows]].astype(np.int64) for token, leads in dfa.special_tokens.items()}
     return ByteDfa(
-        step, dfa.byte_class, accepting, int(number[dfa.start]), free=free_states(dfa)[rows], letters=letters
+        step,
+        dfa.byte_class,
+        accepting,
+        int(number[dfa.start]),
+        free=free_states(dfa)[rows],
+        special_tokens=special_tokens,
     )
 
 
@@ -178,7 +185,7 @@ def reached(begin: Bytes, source: Bytes, target: Bytes, count: int) -> NDArray[n
 def common_byte_classes(parts: list[Bytes], text: bytes) -> tuple[Bytes, list[Bytes]]:
     """Return classes of bytes that tell apart what all parts do and each byte of a text, and each one's class in the parts."""
     told = np.zeros(256, np.int64)
-    letters = sorted(set(text))
-    told[letters] = np.arange(1, len(letters) + 1)
+    distinct_bytes = sorted(set(text))
+    told[distinct_bytes] = np.arange(1, len(distinct_bytes) + 1)
     example, byte_class = distinct_rows([*parts, told])
     return byte_class, [part[example] for part in parts]

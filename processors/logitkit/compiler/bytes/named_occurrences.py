@@ -181,18 +181,18 @@ class NamedSearch:
         byte_class = np.zeros(256, np.int64)
         byte_class[used] = np.arange(1, len(used) + 1)
         step = np.zeros((states, len(used) + 1), np.int32)
-        letters = {token: np.zeros(states, np.int64) for token in sorted(self._all_tokens)}
+        special_tokens = {token: np.zeros(states, np.int64) for token in sorted(self._all_tokens)}
         for state, row in enumerate(moves):
             for symbol, target in row.items():
                 to = target if target >= 0 else live - 1 - target
                 if MarkerSymbol.is_byte(symbol):
                     step[state, byte_class[symbol]] = to
                 else:
-                    letters[MarkerSymbol.token_id(symbol)][state] = to
+                    special_tokens[MarkerSymbol.token_id(symbol)][state] = to
         longest, depth = np.full(states, -1, np.int64), np.zeros(states, np.int64)
         longest[live:], depth[live:] = np.array(ends, np.int64).reshape(-1, 2).T
         depth[:live] = [max((place.read for place in places), default=0) for places in self.live]
-        return Occurrences(step, byte_class, longest, depth, None, letters)
+        return Occurrences(step, byte_class, longest, depth, None, special_tokens)
 
 
 def _characters(text: TextWithNames, ignore_case: bool) -> list[tuple[bytes, ...]]:
@@ -217,12 +217,12 @@ def _together(plain: Occurrences, named: Occurrences, limits: Limits) -> Occurre
     limits.spend(len(plain.step) * int(count) // PAIRS_A_STEP)
     numbers = np.full(len(plain.step) * int(count), -1, np.int64)
     numbers[0] = 0
-    reached, step_rows, letter_rows = [np.zeros(1, np.int64)], [], []
+    reached, step_rows, special_token_rows = [np.zeros(1, np.int64)], [], []
     states = 1
     for level in reached:
         first, second = np.divmod(level, count)
         after = plain.step[first][:, columns[0]] * count + named.step[second][:, columns[1]]
-        moved = np.stack([first * count + leads[second] for leads in named.letters.values()], 1)
+        moved = np.stack([first * count + leads[second] for leads in named.special_tokens.values()], 1)
         ends = (plain.longest[first] >= 0) | (named.longest[second] >= 0)
         # Nothing is followed after the end of a text.
         after[ends], moved[ends] = 0, 0
@@ -233,17 +233,17 @@ def _together(plain: Occurrences, named: Occurrences, limits: Limits) -> Occurre
         limits.check_states(states)
         limits.spend(after.size)
         step_rows.append(after)
-        letter_rows.append(moved)
+        special_token_rows.append(moved)
         if len(fresh):
             reached.append(fresh)
     first, second = np.divmod(np.concatenate(reached), count)
-    letters = numbers[np.concatenate(letter_rows)]
+    special_tokens = numbers[np.concatenate(special_token_rows)]
     return Occurrences(
         numbers[np.concatenate(step_rows)].astype(np.int32),
         byte_class.reshape(-1),
         *_first_found(plain, named, first, second),
         None,
-        {token: letters[:, i] for i, token in enumerate(named.letters)},
+        {token: special_tokens[:, i] for i, token in enumerate(named.special_tokens)},
     )
 
 

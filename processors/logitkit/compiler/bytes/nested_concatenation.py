@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.concatenation import common_byte_classes
-from logitkit.compiler.bytes.letters import free_states, letter_of, tokens_of
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
+from logitkit.compiler.bytes.special_tokens import free_states, special_token_targets, special_tokens_of
 from logitkit.limits import Limits
 
 __all__ = ["behind", "only_the_empty_text"]
@@ -54,8 +54,8 @@ def behind(first: ByteDfa, second: NestedDfa, limits: Limits) -> NestedDfa:
         need,
         _joined(free_states(first), free_states(second)),
         {
-            token: _targets(leads[letter_of(first, token)], letter_of(second, token), shift)
-            for token in tokens_of(first, second)
+            token: _targets(leads[special_token_targets(first, token)], special_token_targets(second, token), shift)
+            for token in special_tokens_of(first, second)
         },
     )
 

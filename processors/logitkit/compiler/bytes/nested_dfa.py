@@ -52,7 +52,8 @@ class NestedDfa:
         behind: [E, F] int64, the state after each end with each frame, `DEAD` where they do not meet.
         need: [S] int64, how many frames must be pushed at once, at least, on the way from a state to the end of its part.
         free: [S] bool, in which states ids without text are legal and change nothing; None: in none.
-        letters: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by id.
+        special_tokens: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by
+            id.
         instances: The instances of fragments that are known in it; None: that is not known.
         token_limits: Texts whose tokens are counted.
         returns: States in which what is called ends at once, without another byte, each with the number of the end.
@@ -70,7 +71,7 @@ class NestedDfa:
     behind: NDArray[np.int64]
     need: NDArray[np.int64]
     free: NDArray[np.bool_] | None = None
-    letters: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    special_tokens: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     instances: FragmentInstances | None = None
     token_limits: tuple[TokenLimit, ...] = ()
     returns: Mapping[int, int] = field(default_factory=dict)
@@ -83,7 +84,9 @@ class NestedDfa:
         none = np.zeros(0, np.int64)
         need = np.zeros(len(dfa.step), np.int64)
         table = np.zeros((0, 0), np.int64)
-        return cls(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, none, none, table, need, dfa.free, dfa.letters)
+        return cls(
+            dfa.step, dfa.byte_class, dfa.accepting, dfa.start, none, none, table, need, dfa.free, dfa.special_tokens
+        )
 
     @property
     def states(self) -> int:

@@ -32,7 +32,7 @@ class Occurrences:
         depth: [S] bytes of a text that each state has seen, and where a text is complete, the bytes of the longest; where texts
             may be spelled in any case, of one spelling.
         fallback: [S] the longest other state that each one's bytes end with; the start for itself. None: states do not fall back.
-        letters: [S] state after each special token that stands in a text. All other ids without text change nothing.
+        special_tokens: [S] state after each special token that stands in a text. All other ids without text change nothing.
     """
 
     step: NDArray[np.int32]
@@ -40,7 +40,7 @@ class Occurrences:
     longest: NDArray[np.int64]
     depth: NDArray[np.int64]
     fallback: NDArray[np.int64] | None
-    letters: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    special_tokens: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, texts: Sequence[bytes], limits: Limits) -> Occurrences:
@@ -61,7 +61,7 @@ class Occurrences:
         return replace(found, depth=np.where(found.longest >= 0, sizes[found.longest], found.depth))
 
     def without(self) -> ByteDfa:
-        """Return the automaton of the texts in which none of these occurs; ids without text are free, but for letters."""
+        """Return the automaton of the texts in which none of these occurs; ids without text are free, but for special tokens."""
         kept = self.kept()
         number = np.full(len(kept), DEAD, np.int32)
         number[kept] = FIRST_STATE + np.arange(int(kept.sum()))
@@ -72,8 +72,10 @@ class Occurrences:
         free = np.ones(len(step), bool)
         if self.fallback is None:
             nothing = np.zeros(FIRST_STATE, np.int64)
-            letters = {t: np.concatenate([nothing, number[leads[kept]]]) for t, leads in self.letters.items()}
-            return ByteDfa(step, self.byte_class, accepting, FIRST_STATE, free=free, letters=letters)
+            special_tokens = {
+                t: np.concatenate([nothing, number[leads[kept]]]) for t, leads in self.special_tokens.items()
+            }
+            return ByteDfa(step, self.byte_class, accepting, FIRST_STATE, free=free, special_tokens=special_tokens)
         # A text goes on, rather than another one from further back, where the fallback leads elsewhere.
         below = self.step[self.fallback[kept]]
         below[0] = 0
@@ -93,7 +95,7 @@ class Occurrences:
         frontier: Ints = np.zeros(1, np.int64)
         while len(frontier):
             moves: list[Ints] = [self.step[frontier].reshape(-1)]
-            moves += [leads[frontier] for leads in self.letters.values()]
+            moves += [leads[frontier] for leads in self.special_tokens.values()]
             reached = np.unique(np.concatenate(moves))
             frontier = reached[~kept[reached] & (self.longest[reached] < 0)]
             kept[frontier] = True

@@ -33,7 +33,7 @@ NEVER = 2**30
 class PushdownDfa:
     """A pushdown automaton with one symbol of lookahead, deterministic or not.
 
-    The symbols are the classes of bytes, then the letters (special tokens), and last the end of the text.
+    The symbols are the classes of bytes, then the special tokens, and last the end of the text.
 
     Args:
         step: [S, K] int32, what each symbol does in each state (`PushdownStep`). It is illegal; or it is read and leads to a
@@ -42,7 +42,7 @@ class PushdownDfa:
             (illegal if it has none, or the stack is empty). The end of the text leads to `FINISHED`; nothing else does. States 0
             (dead) and 1 (finished) have rows of zeros; others are live.
         byte_class: [256] int64, the symbol of each byte.
-        letters: The token ids that symbols stand for, in the order of their symbols.
+        special_tokens: The token ids that symbols stand for, in the order of their symbols.
         start: The start state.
         pushed: For each move, the frames that it pushes, at least one, the outermost first.
         target: [M] int64, the state that each move leads to.
@@ -58,7 +58,7 @@ class PushdownDfa:
 
     step: NDArray[np.int32]
     byte_class: NDArray[np.int64]
-    letters: tuple[int, ...]
+    special_tokens: tuple[int, ...]
     start: int
     pushed: tuple[tuple[int, ...], ...]
     target: NDArray[np.int64]

@@ -42,7 +42,7 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
     with one_budget(limits.work):
         automata = rule_automata(rules, limits)
         heads = inlined(automata, limits)
-        machine = stack_machine(automata, heads, len(rules.letters), limits)
+        machine = stack_machine(automata, heads, len(rules.special_tokens), limits)
         nodes = _nodes(machine, limits, splits)
         if automata.looks:
             rows, views = without_contradictions(nodes, limits)
@@ -74,7 +74,7 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
         return PushdownDfa(
             step,
             machine.byte_class,
-            rules.letters,
+            rules.special_tokens,
             nodes.start,
             tuple(nodes.pushed),
             np.array(nodes.target, np.int64),

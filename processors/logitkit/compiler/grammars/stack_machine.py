@@ -34,7 +34,7 @@ class StackMachine:
     Args:
         step: [S, K] int32, where each state goes with each class of bytes.
         byte_class: [256] the class of each byte.
-        moves: For each state, where it goes and with which symbols, as a mask; those of letters included.
+        moves: For each state, where it goes and with which symbols, as a mask; those of special tokens included.
         calls: For each state, the start of the called rule, and where the caller goes on, or `TAIL`.
         looks: For each state, the first state of a condition, and where it leads to.
         final: Whether the rule may end in each state.
@@ -65,13 +65,15 @@ class StackMachine:
         return self.final[state] and not (self.moves[state] or self.calls[state] or self.looks[state])
 
 
-def stack_machine(rules: RuleAutomata, heads: dict[int, SymbolDfa], letters: int, limits: Limits) -> StackMachine:
+def stack_machine(
+    rules: RuleAutomata, heads: dict[int, SymbolDfa], special_tokens: int, limits: Limits
+) -> StackMachine:
     """Put the automata side by side and write their characters as bytes.
 
     Args:
         rules: The alphabet and what its special symbols stand for.
         heads: The automata, the start's first.
-        letters: Number of special tokens.
+        special_tokens: Number of special tokens.
         limits: Bounds on the result.
 
     Raises:
@@ -131,7 +133,7 @@ def stack_machine(rules: RuleAutomata, heads: dict[int, SymbolDfa], letters: int
                 looks[state] = [*looks[state], (conditions[number] + FIRST_STATE, t)]
     free += FIRST_STATE
     return StackMachine(
-        step, written.byte_class, moves, calls, looks, ends, rule_of, classes + letters + 1, free, FIRST_STATE
+        step, written.byte_class, moves, calls, looks, ends, rule_of, classes + special_tokens + 1, free, FIRST_STATE
     )
 
 

@@ -96,11 +96,11 @@ class Assembly(InstanceBuilder):
         # A block in which the array ends is the end of the block that called it.
         at_once = behind_of[end_at[behind_of] >= 0].tolist()
         returns = {state: int(end_at[state]) for state in sorted({*at_once})}
-        letters = {token: np.zeros(states, np.int64) for token in self.grammar.letters}
-        for called, first in zip(self.bodies if letters else (), self.first, strict=False):
-            for state, targets in enumerate(self.parts[called].letters):
-                for letter, target in targets.items():
-                    letters[self.grammar.letters[letter]][first + state] = first + target
+        special_tokens = {token: np.zeros(states, np.int64) for token in self.grammar.special_tokens}
+        for called, first in zip(self.bodies if special_tokens else (), self.first, strict=False):
+            for state, targets in enumerate(self.parts[called].special_tokens):
+                for special_token, target in targets.items():
+                    special_tokens[self.grammar.special_tokens[special_token]][first + state] = first + target
         # The fragments that are called come after all bodies.
         entry = np.append(self.first[:-1], np.zeros(len(self.fragments), np.int64))
         entry[[len(self.bodies) + fragment for fragment in self.called]] = instances.first[[*self.called.values()]]
@@ -114,7 +114,7 @@ class Assembly(InstanceBuilder):
             np.array([frame for _, frame in self.calls], np.int64),
             behind_of,
             np.zeros(states, np.int64),
-            letters=letters,
+            special_tokens=special_tokens,
             # Strings that are written in place are followed better with all tokens at once.
             instances=instances if self.fragments or self.grammar.words or self.blocks else None,
             returns=returns,

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.special_tokens import WHOLE
 from logitkit.compiler.bytes.utf8_subroutines import utf8_subroutines
 from logitkit.compiler.language import byte_dfa_of
 from logitkit.compiler.nested_grammars.assembly import Assembly
@@ -41,7 +41,7 @@ def nested_grammar_dfa(
         ConfigurationError: A bracket begins both a call and other text, a rule continues after its closing bracket, or
             a token whatever its text is and other text begin in one place.
     """
-    if not grammar.words and not grammar.letters and not has_calls(grammar.main):
+    if not grammar.words and not grammar.special_tokens and not has_calls(grammar.main):
         return NestedDfa.of(byte_dfa_of(grammar.main, limits))
     parts = parts_of(grammar, limits, many_ways)
     try:
@@ -51,11 +51,11 @@ def nested_grammar_dfa(
         if called is None:
             raise
         found = called
-    if not grammar.letters:
+    if not grammar.special_tokens:
         return found
     if grammar.token_limits:
         found = with_second_copies(found, grammar.token_limits, limits)
-    if WHOLE in found.letters and found.step[found.letters[WHOLE] != DEAD].any():
+    if WHOLE in found.special_tokens and found.step[found.special_tokens[WHOLE] != DEAD].any():
         raise ConfigurationError(
             "any_token() (exclude_token in a structural tag) and other text begin at the same point, so a token could belong "
             "to either; put a special token between them"
@@ -81,8 +81,8 @@ def _with_called_characters(grammar: NestedGrammar, parts: dict[Called, Part], l
     found = utf8_subroutines(part.dfa, part.alphabet, limits)
     if found is None:
         return None
-    letters = {token: np.zeros(found.states, np.int64) for token in grammar.letters}
-    for state, targets in enumerate(part.letters, FIRST_STATE):
-        for letter, target in targets.items():
-            letters[grammar.letters[letter]][state] = FIRST_STATE + target
-    return replace(found, letters=letters)
+    special_tokens = {token: np.zeros(found.states, np.int64) for token in grammar.special_tokens}
+    for state, targets in enumerate(part.special_tokens, FIRST_STATE):
+        for special_token, target in targets.items():
+            special_tokens[grammar.special_tokens[special_token]][state] = FIRST_STATE + target
+    return replace(found, special_tokens=special_tokens)

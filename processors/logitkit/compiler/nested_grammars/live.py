@@ -77,7 +77,7 @@ def live(dfa: NestedDfa) -> NestedDfa:
         dfa.frame[left],
         number[dfa.behind],
         need,
-        letters={token: _renumbered(leads[known], number) for token, leads in dfa.letters.items()},
+        special_tokens={token: _renumbered(leads[known], number) for token, leads in dfa.special_tokens.items()},
         instances=instances,
         returns={int(number[state]): end for state, end in dfa.returns.items() if number[state] != DEAD},
         blocks=dfa.blocks,
@@ -102,7 +102,7 @@ def _left(
 
 
 def _renumbered(leads: NDArray[np.int64], number: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where the states that are left are led by a letter; those that stand for no state are led nowhere."""
+    """Return where the states that are left are led by a special token; those that stand for no state are led nowhere."""
     found = number[leads]
     found[:FIRST_STATE] = DEAD
     return found
@@ -115,7 +115,7 @@ def _moves(dfa: NestedDfa, owner: NDArray[np.int64]) -> Moves:
         found = [Moves.of(dfa.step, np.arange(dfa.states), means)]
     else:
         found = _of_instances(dfa, dfa.instances, owner, means)
-    found += [Moves(np.flatnonzero(leads), leads[leads != DEAD]) for leads in dfa.letters.values()]
+    found += [Moves(np.flatnonzero(leads), leads[leads != DEAD]) for leads in dfa.special_tokens.values()]
     if dfa.returns:
         found.append(Moves(*np.array([(s, NestedStep.end(end)) for s, end in dfa.returns.items()], np.int64).T))
     return Moves(*map(np.concatenate, zip(*found, strict=True)))

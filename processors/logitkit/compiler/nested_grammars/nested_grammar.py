@@ -124,14 +124,14 @@ class NestedGrammar:
         rules: The rules that are called, by index.
         words: Texts of which none begins another one. `Symbol.word(i)` stands for the whole of text `i`, so that long names are
             one step of what is worked out over characters.
-        letters: The ids of special tokens. `Symbol.special_token(i)` stands for token `i` of them; only `main` has such ones. The
-            id `OTHERS` stands for all ids without text that are not listed, `WHOLE` for all ids with text that are not. Ids below
-            these stand for limits of tokens.
+        special_tokens: The ids of special tokens. `Symbol.special_token(i)` stands for token `i` of them; only `main` has such
+            ones. The id `OTHERS` stands for all ids without text that are not listed, `WHOLE` for all ids with text that are not.
+            Ids below these stand for limits of tokens.
         token_limits: The limits: the ids for the text and for its end, and the greatest number of tokens.
     """
 
     main: Node
     rules: tuple[NestedRule | RenumberedRule | Strings | TextFragment, ...] = ()
     words: tuple[bytes, ...] = ()
-    letters: tuple[int, ...] = ()
+    special_tokens: tuple[int, ...] = ()
     token_limits: tuple[tuple[int, int, int], ...] = ()

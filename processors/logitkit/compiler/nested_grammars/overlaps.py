@@ -138,7 +138,7 @@ class Resolver:
         moves: list[dict[int, int]] = []
         brackets: list[dict[str, Bracket]] = []
         words: list[dict[int, int]] = []
-        letters: list[dict[int, int]] = []
+        special_tokens: list[dict[int, int]] = []
         ends: list[int] = []
         try:
             for members in self.sets:
@@ -146,12 +146,14 @@ class Resolver:
                 moves.append(self._merged(text, members))
                 brackets.append(self._brackets(calls, read) if calls else {})
                 words.append({word: self._state(targets) for word, targets in read.items()} if read else {})
-                letters.append({letter: self._state(targets) for letter, targets in tokens.items()} if tokens else {})
+                special_tokens.append(
+                    {special_token: self._state(targets) for special_token, targets in tokens.items()} if tokens else {}
+                )
                 ends.append(marks)
         finally:
             took(self.work)
         accepting = [any(self.dfa.accepting[s] for s in members) for members in self.sets]
-        return Part(SymbolDfa(moves, accepting), self.alphabet, brackets, words, letters, ends)
+        return Part(SymbolDfa(moves, accepting), self.alphabet, brackets, words, special_tokens, ends)
 
     def _row(
         self, members: frozenset[int]
@@ -162,7 +164,7 @@ class Resolver:
         text: list[tuple[int, int]] = []
         calls: dict[int, set[int]] = {}
         words: dict[int, set[int]] = {}
-        letters: dict[int, set[int]] = {}
+        special_tokens: dict[int, set[int]] = {}
         marks = 0
         for member in sorted(members):
             for target, mask in self.dfa.moves[member].items():
@@ -176,14 +178,14 @@ class Resolver:
                     kind, number = self.special[(above & -above).bit_length() - 1]
                     above &= above - 1
                     if kind == "special token":
-                        letters.setdefault(number, set()).add(target)
+                        special_tokens.setdefault(number, set()).add(target)
                     elif kind == "word":
                         words.setdefault(number, set()).add(target)
                     elif kind == "mark":
                         marks |= 1 << number
                     else:
                         calls.setdefault(number, set()).add(target)
-        return text, calls, words, letters, marks
+        return text, calls, words, special_tokens, marks
 
     def _merged(self, text: list[tuple[int, int]], members: frozenset[int]) -> dict[int, int]:
         row: dict[int, int] = {}

@@ -42,7 +42,7 @@ class Part:
         alphabet: The alphabet of these moves.
         brackets: For each state, what opening brackets do.
         words: For each state, where whole words lead.
-        letters: For each state, where special tokens lead.
+        special_tokens: For each state, where special tokens lead.
         ends: For each state, the marks of the rules that end there, as bits; 0 for most.
     """
 
@@ -50,7 +50,7 @@ class Part:
     alphabet: Alphabet
     brackets: list[dict[str, Bracket]] = field(default_factory=list)
     words: list[dict[int, int]] = field(default_factory=list)
-    letters: list[dict[int, int]] = field(default_factory=list)
+    special_tokens: list[dict[int, int]] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
 
     def over_bytes(self, limits: Limits) -> ByteDfa:
@@ -72,7 +72,7 @@ class Part:
             if words
             else self.words
         )
-        found = Part(self.dfa, self.alphabet, brackets, read, self.letters, self.ends)
+        found = Part(self.dfa, self.alphabet, brackets, read, self.special_tokens, self.ends)
         if "_over_bytes" in self.__dict__:
             found.__dict__["_over_bytes"] = self.__dict__["_over_bytes"]
         return found

@@ -241,7 +241,7 @@ def _reordered(dfa: NestedDfa, order: Ints, number: Ints) -> NestedDfa:
         entry=number[dfa.entry],
         behind=number[dfa.behind],
         need=dfa.need[order],
-        letters={token: number[leads[order]] for token, leads in dfa.letters.items()},
+        special_tokens={token: number[leads[order]] for token, leads in dfa.special_tokens.items()},
         instances=instances,
         returns={int(number[state]): end for state, end in dfa.returns.items()},
         token_limits=tuple(t._replace(fresh=number[t.fresh], later=number[t.later]) for t in dfa.token_limits),

@@ -51,8 +51,8 @@ def text_checks(positions: Positions, grammar: NestedGrammar) -> list[Check]:
         grammar: The grammar.
     """
     checks: list[Check] = []
-    for letter, _, _ in grammar.token_limits:
-        symbol = CharSet.single(Symbol.special_token(grammar.letters.index(letter)))
+    for special_token, _, _ in grammar.token_limits:
+        symbol = CharSet.single(Symbol.special_token(grammar.special_tokens.index(special_token)))
         middle: set[int] = set()
         for position, charset in enumerate(positions.charsets):
             if charset == symbol:
@@ -70,9 +70,9 @@ def with_second_copies(dfa: NestedDfa, given: Sequence[tuple[int, int, int]], li
     """Write the texts with limits a second time, as they are after their first token.
 
     Args:
-        dfa: The automaton. Letters below `WHOLE` stand for limits: one leads from each state of the text to itself, one to the
-            end of a text that needs no marker.
-        given: These two letters and the greatest number of tokens, for each limit.
+        dfa: The automaton. Special tokens below `WHOLE` stand for limits: one leads from each state of the text to itself, one to
+            the end of a text that needs no marker.
+        given: These two special tokens and the greatest number of tokens, for each limit.
         limits: Bounds on the number of states.
 
     Raises:
@@ -80,14 +80,14 @@ def with_second_copies(dfa: NestedDfa, given: Sequence[tuple[int, int, int]], li
         PatternTooLarge: There are too many states.
     """
     found: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]] = []
-    # An automaton that accepts no text has no letters.
-    given = [limit for limit in given if limit[0] in dfa.letters]
+    # An automaton that accepts no text has no special tokens.
+    given = [limit for limit in given if limit[0] in dfa.special_tokens]
     for _, end, _ in given:
         dfa = _ending_anywhere(dfa, end)
-    counts = {letter for letter, _, _ in given}
-    others = [leads for token, leads in dfa.letters.items() if token not in counts]
-    for letter, _, tokens in given:
-        leads = dfa.letters[letter]
+    counts = {special_token for special_token, _, _ in given}
+    others = [leads for token, leads in dfa.special_tokens.items() if token not in counts]
+    for special_token, _, tokens in given:
+        leads = dfa.special_tokens[special_token]
         fresh = np.flatnonzero(leads)
         # Where the text may begin, the whole text may end as well, but nothing else may be different.
         same = (dfa.step[fresh] == dfa.step[leads[fresh]]).all() and (leads[leads[fresh]] == leads[fresh]).all()
@@ -97,7 +97,9 @@ def with_second_copies(dfa: NestedDfa, given: Sequence[tuple[int, int, int]], li
         text[leads[fresh]] = True
         inside = np.flatnonzero(with_characters(dfa, text, leaving=True) & ~text)
         found.append((tokens, np.append(fresh, inside), np.append(leads[fresh], inside)))
-    dfa = replace(dfa, letters={token: leads for token, leads in dfa.letters.items() if token not in counts})
+    dfa = replace(
+        dfa, special_tokens={token: leads for token, leads in dfa.special_tokens.items() if token not in counts}
+    )
     token_limits = []
     for tokens, fresh, leads in found:
         region = np.unique(leads)
@@ -114,21 +116,21 @@ def with_second_copies(dfa: NestedDfa, given: Sequence[tuple[int, int, int]], li
 
 def _ending_anywhere(dfa: NestedDfa, end: int) -> NestedDfa:
     """Let a text end in each of its states, where only a special token may follow that does not stand in it."""
-    letters = dict(dfa.letters)
-    leads = letters.pop(end)
+    special_tokens = dict(dfa.special_tokens)
+    leads = special_tokens.pop(end)
     ending = np.flatnonzero(leads)
     after = leads[ending]
     if dfa.step[after].any():
         raise ConfigurationError(OVERLAP)
-    for token, other in letters.items():
+    for token, other in special_tokens.items():
         follows = other[after] != DEAD
         if (other[ending][follows] != DEAD).any():
             raise ConfigurationError(OVERLAP)
-        letters[token] = other.copy()
-        letters[token][ending[follows]] = other[after][follows]
+        special_tokens[token] = other.copy()
+        special_tokens[token][ending[follows]] = other[after][follows]
     accepting = dfa.accepting.copy()
     accepting[ending] |= accepting[after]
-    return replace(dfa, accepting=accepting, letters=letters)
+    return replace(dfa, accepting=accepting, special_tokens=special_tokens)
 
 
 def _with_copy(dfa: NestedDfa, region: NDArray[np.int64], with_moves: bool = True) -> NestedDfa:
@@ -136,7 +138,7 @@ def _with_copy(dfa: NestedDfa, region: NDArray[np.int64], with_moves: bool = Tru
     states = dfa.states
     # There may be many states without moves.
     moves = np.zeros((len(region), dfa.step.shape[1]), np.int32)
-    letters = dict.fromkeys(dfa.letters, np.full(len(region), DEAD))
+    special_tokens = dict.fromkeys(dfa.special_tokens, np.full(len(region), DEAD))
     if with_moves:
         copied = np.zeros(states, np.int32)
         copied[region] = states + np.arange(len(region))
@@ -144,9 +146,9 @@ def _with_copy(dfa: NestedDfa, region: NDArray[np.int64], with_moves: bool = Tru
         own = text.states[region]
         moves = dfa.step[region]
         moves = np.where(text.values[moves] == own[:, None], copy.values[moves], moves)
-        for token, leads in dfa.letters.items():
+        for token, leads in dfa.special_tokens.items():
             to = leads[region]
-            letters[token] = np.where(text.states[to] == own, copied[to], to)
+            special_tokens[token] = np.where(text.states[to] == own, copied[to], to)
     instances = dfa.instances
     if instances is not None:
         instances = instances._replace(base_state=np.append(instances.base_state, np.zeros(len(region), np.int64)))
@@ -155,7 +157,7 @@ def _with_copy(dfa: NestedDfa, region: NDArray[np.int64], with_moves: bool = Tru
         step=np.concatenate([dfa.step, moves]),
         accepting=np.append(dfa.accepting, dfa.accepting[region]),
         need=np.append(dfa.need, dfa.need[region]),
-        letters={token: np.append(leads, letters[token]) for token, leads in dfa.letters.items()},
+        special_tokens={token: np.append(leads, special_tokens[token]) for token, leads in dfa.special_tokens.items()},
         instances=instances,
     )
 
@@ -164,7 +166,7 @@ def _texts(dfa: NestedDfa, region: NDArray[np.int64]) -> ByStep:
     """Return a number for each text that some states are in, by state; all others, and what brackets lead to, have 0."""
     place = dfa.by_step(np.zeros(dfa.states, np.int64))
     place.states[region] = 1 + np.arange(len(region))
-    led = np.concatenate([dfa.step[region], *[leads[region, None] for leads in dfa.letters.values()]], axis=1)
+    led = np.concatenate([dfa.step[region], *[leads[region, None] for leads in dfa.special_tokens.values()]], axis=1)
     # All can be reached from the first.
     moves = [dict.fromkeys(range(1, 1 + len(region)), 0)]
     moves += [dict.fromkeys(targets, 0) for targets in map(np.unique, place.values[led])]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Behaviours
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.letters import with_letters, without_ends
+from logitkit.compiler.bytes.special_tokens import with_special_tokens, without_ends
 from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_dead_ends, without_dead_ends
 from logitkit.compiler.tokens.effects.token_classes import token_classes
 from logitkit.compiler.tokens.effects.whole_tokens import with_wholes
@@ -42,9 +42,9 @@ def token_automaton(
         # One more class: all ids without text (EOS ids get theirs later).
         class_of = np.where(vocabulary.without_text, np.int32(len(behaviours)), class_of)
         behaviours = Behaviours.joined([behaviours, staying(dfa.free)])
-    letters, ends = without_ends(dfa.letters, dfa.accepting, dfa.free, vocabulary.eos_ids)
-    behaviours, letters = with_wholes(class_of, behaviours, letters, vocabulary, limits)
-    class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id)
+    special_tokens, ends = without_ends(dfa.special_tokens, dfa.accepting, dfa.free, vocabulary.eos_ids)
+    behaviours, special_tokens = with_wholes(class_of, behaviours, special_tokens, vocabulary, limits)
+    class_of, behaviours = with_special_tokens(class_of, behaviours, special_tokens, vocabulary.trie.node_of_id)
     fallback = None if dfa.fallback is None else dfa.fallback.state
     if prune and may_have_dead_ends(dfa, vocabulary):
         # A ban may forbid every EOS id somewhere.

@@ -9,8 +9,8 @@ import numpy as np
 from logitkit.budget import one_budget, took
 from logitkit.compiler.bytes.behaviours import Behaviours
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
-from logitkit.compiler.bytes.letters import with_letters, without_ends
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.special_tokens import with_special_tokens, without_ends
 from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_dead_ends
 from logitkit.compiler.tokens.closing.flat_closing import counting_tokens
 from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE, closing_costs
@@ -93,9 +93,9 @@ def pushdown_automaton(
         behaviours = Behaviours.joined(
             [behaviours, Behaviours(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
         )
-    letters, ends = without_ends(dfa.letters, dfa.accepting, dfa.free, vocabulary.eos_ids)
-    behaviours, letters = with_wholes(class_of, behaviours, letters, vocabulary, limits)
-    class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id)
+    special_tokens, ends = without_ends(dfa.special_tokens, dfa.accepting, dfa.free, vocabulary.eos_ids)
+    behaviours, special_tokens = with_wholes(class_of, behaviours, special_tokens, vocabulary, limits)
+    class_of, behaviours = with_special_tokens(class_of, behaviours, special_tokens, vocabulary.trie.node_of_id)
     behaviours = in_layers(behaviours, dfa.token_limits, dfa.states, limits)
     table = ActionTable.of(dfa, actions, behaviours)
     cost = None
@@ -145,6 +145,8 @@ def pushdown_automaton(
 
 
 def _finite(dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, closing: bool) -> TokenAutomaton:
-    plain = ByteDfa(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, letters=dfa.letters)
+    plain = ByteDfa(
+        dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, special_tokens=dfa.special_tokens
+    )
     made = token_automaton(plain, vocabulary, limits, name)
     return counting_tokens(made, limits) if closing else made

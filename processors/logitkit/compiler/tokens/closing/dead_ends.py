@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.special_tokens import WHOLE
 from logitkit.compiler.tokens.effects.whole_tokens import whole_tokens
 from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.errors import ConfigurationError
@@ -35,9 +35,9 @@ def may_have_dead_ends(dfa: ByteDfa | NestedDfa, vocabulary: Vocabulary) -> bool
     """
     # A class of bytes that no state reads need not be spelled.
     spelled: NDArray[np.bool_] = ~dfa.step.any(axis=0)  # type: ignore[assignment]
-    spelled[dfa.byte_class[vocabulary.trie.single_bytes(dfa.letters)]] = True
-    ends = (dfa.letters[end] for end in vocabulary.eos_ids if end in dfa.letters)
-    if WHOLE in dfa.letters and not whole_tokens(dfa.letters, vocabulary).any():
+    spelled[dfa.byte_class[vocabulary.trie.single_bytes(dfa.special_tokens)]] = True
+    ends = (dfa.special_tokens[end] for end in vocabulary.eos_ids if end in dfa.special_tokens)
+    if WHOLE in dfa.special_tokens and not whole_tokens(dfa.special_tokens, vocabulary).any():
         return True
     return not spelled.all() or any((~dfa.accepting[target[target != DEAD]]).any() for target in ends)
 

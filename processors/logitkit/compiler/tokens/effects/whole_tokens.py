@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.compiler.bytes.letters import WHOLE, Letters
+from logitkit.compiler.bytes.special_tokens import WHOLE, SpecialTokens
 from logitkit.limits import Limits
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -19,33 +19,33 @@ __all__ = ["whole_tokens", "with_wholes"]
 ENTRIES_A_STEP = 3
 
 
-def whole_tokens(letters: Iterable[int], vocabulary: Vocabulary) -> NDArray[np.bool_]:
-    """Return [V] bool, the tokens that `WHOLE` stands for: those with text that are not letters, nor EOS."""
+def whole_tokens(special_tokens: Iterable[int], vocabulary: Vocabulary) -> NDArray[np.bool_]:
+    """Return [V] bool, the tokens that `WHOLE` stands for: those with text that are not special tokens, nor EOS."""
     found: NDArray[np.bool_] = vocabulary.trie.node_of_id > 0
-    found[[token for token in (*letters, *vocabulary.eos_ids) if token >= 0]] = False
+    found[[token for token in (*special_tokens, *vocabulary.eos_ids) if token >= 0]] = False
     return found
 
 
 def with_wholes(
-    class_of: Ints, behaviours: Behaviours, letters: Letters, vocabulary: Vocabulary, limits: Limits
-) -> tuple[Behaviours, Letters]:
-    """Add what tokens do as wholes to the behaviours of their classes; return these, and the letters that are left.
+    class_of: Ints, behaviours: Behaviours, special_tokens: SpecialTokens, vocabulary: Vocabulary, limits: Limits
+) -> tuple[Behaviours, SpecialTokens]:
+    """Add what tokens do as wholes to the behaviours of their classes; return these, and the special tokens that are left.
 
     Args:
         class_of: [V] class of each token.
         behaviours: The behaviour of each class by its text: dead in the states from which `WHOLE` leads somewhere.
-        letters: Where each letter leads.
+        special_tokens: Where each special token leads.
         vocabulary: The tokens.
         limits: Bounds on the work.
 
     Raises:
         PatternTooLarge: There are too many classes and states.
     """
-    if WHOLE not in letters:
-        return behaviours, letters
-    leads = letters[WHOLE]
+    if WHOLE not in special_tokens:
+        return behaviours, special_tokens
+    leads = special_tokens[WHOLE]
     source = np.flatnonzero(leads != DEAD)
-    classes = np.unique(class_of[whole_tokens(letters, vocabulary)])
+    classes = np.unique(class_of[whole_tokens(special_tokens, vocabulary)])
     limits.spend(len(classes) * len(source) // ENTRIES_A_STEP)
     owner = np.repeat(np.arange(len(behaviours)), np.diff(behaviours.start))
     # Where the default of a class is not dead, death is listed.
@@ -58,4 +58,4 @@ def with_wholes(
     order = np.lexsort((sources, owner))
     begin = starts(np.bincount(owner, minlength=len(behaviours)))
     found = Behaviours(behaviours.default, begin, sources[order].astype(np.int32), targets[order].astype(np.int32))
-    return found, {token: target for token, target in letters.items() if token != WHOLE}
+    return found, {token: target for token, target in special_tokens.items() if token != WHOLE}

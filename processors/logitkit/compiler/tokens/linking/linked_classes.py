@@ -169,7 +169,7 @@ class _Link:
         # Classes without a token are left out.
         kept = examples >= 0
         kept[0] = True
-        # In as few bytes as do for these classes and for those of ends and letters.
+        # In as few bytes as do for these classes and for those of ends and special tokens.
         narrow = np.int16 if len(kept) < MANY_CLASSES else np.int32
         number: Ints = (np.cumsum(kept) - 1).astype(narrow)
         # All tokens are looked at here only.

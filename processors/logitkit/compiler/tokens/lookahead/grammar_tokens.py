@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from logitkit.budget import took
 from logitkit.compiler.bytes.behaviours import Behaviours, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, ByteDfa
-from logitkit.compiler.bytes.letters import OTHERS, WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import PushdownStep
+from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.compiler.tokens.closing.grammar_closing import grammar_closing_costs
 from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
@@ -75,27 +75,29 @@ def grammar_automaton(
         )
     if not (dfa.pushed or len(dfa.further) or _reads_beside_wholes(dfa)):
         return pushdown_automaton(NestedDfa.of(finite_dfa(dfa)), vocabulary, limits, name, closing=closing)
-    for letter in dfa.letters:
-        if letter in vocabulary.eos_ids:
+    for special_token in dfa.special_tokens:
+        if special_token in vocabulary.eos_ids:
             raise ConfigurationError(
-                f"{name} names the token {letter}, which ends the sequence; leave it out: EOS may follow any complete text"
+                f"{name} names the token {special_token}, which ends the sequence; leave it out: EOS may follow any complete text"
             )
     _check_spelled(dfa, vocabulary, name)
     store = LookaheadSuffixes(dfa, limits)
     classes = classes_by_level(store, dfa.byte_class, vocabulary.reversed_trie)
-    # Letters, and the end of the text, have a class each after those of other tokens.
-    numbers = store.of_bytes()[-1 - len(dfa.letters) :]
+    # Special tokens, and the end of the text, have a class each after those of other tokens.
+    numbers = store.of_bytes()[-1 - len(dfa.special_tokens) :]
     took(store.work + len(classes.class_of) // IDS_A_STEP)
     class_of = classes.class_of.astype(np.int32)
     first = len(classes.behaviours)
-    # The letter that stands for many comes first, so that the others take their tokens from it.
-    letters = dict(sorted(zip(dfa.letters, range(first, first + len(dfa.letters)), strict=True)))
-    whole = letters.pop(WHOLE, None)
-    for letter, number in letters.items():
-        class_of[vocabulary.without_text if letter == OTHERS else letter] = number
+    # The special token that stands for many comes first, so that the others take their tokens from it.
+    special_tokens = dict(sorted(zip(dfa.special_tokens, range(first, first + len(dfa.special_tokens)), strict=True)))
+    whole = special_tokens.pop(WHOLE, None)
+    for special_token, number in special_tokens.items():
+        class_of[vocabulary.without_text if special_token == OTHERS else special_token] = number
     behaviours = Behaviours.joined([classes.behaviours, store.table.take(numbers)])
     if whole is not None:
-        behaviours = _with_wholes(behaviours, whole, np.unique(class_of[whole_tokens(letters, vocabulary)]), limits)
+        behaviours = _with_wholes(
+            behaviours, whole, np.unique(class_of[whole_tokens(special_tokens, vocabulary)]), limits
+        )
     layers = _layers(behaviours)
     if len(layers) > 1 and closing:
         raise ConfigurationError(
@@ -126,7 +128,7 @@ def grammar_automaton(
         )
         accepting = np.append(finished, np.zeros(dfa.frames, bool))
         if len(layers) > 1:
-            ends = layer.take(np.array([first + len(dfa.letters)]))
+            ends = layer.take(np.array([first + len(dfa.special_tokens)]))
             accepting[:] = False
             accepting[ends.source[ends.target == FINISHED]] = True
         made.append(
@@ -138,7 +140,7 @@ def grammar_automaton(
                 vocabulary.eos_ids,
                 vocabulary.pad_id,
                 nesting=nesting,
-                end_class=first + len(dfa.letters),
+                end_class=first + len(dfa.special_tokens),
             )
         )
     return replace(made[0], layers=tuple(made[1:])) if made[1:] else made[0]
@@ -146,7 +148,7 @@ def grammar_automaton(
 
 def _reads_beside_wholes(dfa: PushdownDfa) -> bool:
     """Whether a byte may be read where a token may stand for itself, whatever its text is."""
-    bytes_, at = int(dfa.byte_class.max()) + 1, dfa.letters.index(WHOLE) if WHOLE in dfa.letters else None
+    bytes_, at = int(dfa.byte_class.max()) + 1, dfa.special_tokens.index(WHOLE) if WHOLE in dfa.special_tokens else None
     return at is not None and bool(dfa.step[dfa.step[:, bytes_ + at] != DEAD, :bytes_].any())
 
 
@@ -185,16 +187,22 @@ def finite_dfa(dfa: PushdownDfa) -> ByteDfa:
     """Return an automaton that pushes nothing as a finite one."""
     step = np.where(PushdownStep.is_state(dfa.step), dfa.step, DEAD)
     first = int(dfa.byte_class.max()) + 1
-    letters = {letter: step[:, first + i].astype(np.int64) for i, letter in enumerate(dfa.letters)}
+    special_tokens = {
+        special_token: step[:, first + i].astype(np.int64) for i, special_token in enumerate(dfa.special_tokens)
+    }
     return ByteDfa(
-        np.ascontiguousarray(step[:, :first]), dfa.byte_class, step[:, dfa.end] == FINISHED, dfa.start, letters=letters
+        np.ascontiguousarray(step[:, :first]),
+        dfa.byte_class,
+        step[:, dfa.end] == FINISHED,
+        dfa.start,
+        special_tokens=special_tokens,
     )
 
 
 def _check_spelled(dfa: PushdownDfa, vocabulary: Vocabulary, name: str) -> None:
     """Raise `ConfigurationError` if a symbol that some state reads is not a token by itself."""
     spelled: NDArray[np.bool_] = ~dfa.step.any(axis=0)  # type: ignore[assignment]
-    single = vocabulary.trie.single_bytes({*dfa.letters, *vocabulary.eos_ids})
+    single = vocabulary.trie.single_bytes({*dfa.special_tokens, *vocabulary.eos_ids})
     spelled[dfa.byte_class[single]] = True
     missing = np.flatnonzero(~spelled[dfa.byte_class])
     if len(missing):

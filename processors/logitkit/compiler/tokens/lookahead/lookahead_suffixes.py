@@ -103,7 +103,7 @@ class LookaheadSuffixes(SuffixStore):
         self._inner = Index(edge_from, width * self.ends, edge_to % max(self.ends, 1), frame[pair])
 
     def of_bytes(self) -> Ints:
-        """Return the number of the behaviour of every symbol: of bytes, letters, and the end of the text."""
+        """Return the number of the behaviour of every symbol: of bytes, special tokens, and the end of the text."""
         states = np.arange(FINISHED, self.dfa.states)
         owner = np.repeat(np.arange(self.width), len(states))
         everywhere = np.tile(states, self.width)

@@ -25,10 +25,10 @@ from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.concatenation import until_marker
-from logitkit.compiler.bytes.letters import free_states, with_letters
 from logitkit.compiler.bytes.nested_concatenation import only_the_empty_text
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import stable_order
+from logitkit.compiler.bytes.special_tokens import free_states, with_special_tokens
 from logitkit.compiler.tokens.closing.dead_ends import without_dead_ends
 from logitkit.compiler.tokens.effects.common_classes import Side, listed
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
@@ -177,10 +177,10 @@ def before_text(first: ByteDfa, marker: TextWithNames, vocabulary: Vocabulary, l
 
 
 def _key(first: ByteDfa, marker: TextWithNames) -> bytes:
-    tokens = sorted(first.letters)
+    tokens = sorted(first.special_tokens)
     digest = hashlib.sha256(repr((first.step.shape, first.start, marker, tokens)).encode())
-    letters = (first.letters[letter] for letter in tokens)
-    for array in (first.step, first.byte_class, first.accepting, free_states(first), *letters):
+    special_tokens = (first.special_tokens[special_token] for special_token in tokens)
+    for array in (first.step, first.byte_class, first.accepting, free_states(first), *special_tokens):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.digest()
 
@@ -210,8 +210,8 @@ def _before_text(whole: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> Befo
         class_of[vocabulary.without_text] = len(table)
         bounds = np.array([0, len(free)])
         table = Behaviours.joined([table, Behaviours(np.zeros(1, np.int64), bounds, free, free)])
-    letters = {t: number[leads[kept]] for t, leads in whole.letters.items()}
-    class_of, table = with_letters(class_of, table, letters, vocabulary.trie.node_of_id)
+    special_tokens = {t: number[leads[kept]] for t, leads in whole.special_tokens.items()}
+    class_of, table = with_special_tokens(class_of, table, special_tokens, vocabulary.trie.node_of_id)
     class_of[[*vocabulary.eos_ids]] = 0
     class_of, group, ended, remainders = _by_remainder(class_of, table, targets, vocabulary)
     rows, start = _by_state(table, states), int(number[whole.start])

@@ -1,4 +1,4 @@
-"""Special tokens as letters of automata over bytes: where a token without text leads from each state."""
+"""Special tokens of automata over bytes: where a token without text leads from each state."""
 
 from __future__ import annotations
 
@@ -12,14 +12,23 @@ from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 
-__all__ = ["OTHERS", "WHOLE", "Letters", "free_states", "letter_of", "tokens_of", "with_letters", "without_ends"]
+__all__ = [
+    "OTHERS",
+    "WHOLE",
+    "SpecialTokens",
+    "free_states",
+    "special_token_targets",
+    "special_tokens_of",
+    "with_special_tokens",
+    "without_ends",
+]
 
-Letters: TypeAlias = Mapping[int, NDArray[np.int64]]
+SpecialTokens: TypeAlias = Mapping[int, NDArray[np.int64]]
 
-# As a letter: all ids without text that are not letters. An automaton has either this letter or free states.
+# As a special token: all ids without text that are not special tokens. An automaton has either this special token or free states.
 OTHERS = -1
 
-# As a letter: all ids with text that are not letters, each as a whole, whatever its text is.
+# As a special token: all ids with text that are not special tokens, each as a whole, whatever its text is.
 WHOLE = -2
 
 
@@ -28,68 +37,68 @@ def free_states(dfa: ByteDfa | NestedDfa) -> NDArray[np.bool_]:
     return np.zeros(len(dfa.step), bool) if dfa.free is None else dfa.free
 
 
-def letter_of(dfa: ByteDfa | NestedDfa, token: int) -> NDArray[np.int64]:
-    """Return [S] where a token without text leads, be it a letter of the automaton or not."""
-    found = dfa.letters.get(token, dfa.letters.get(OTHERS))
+def special_token_targets(dfa: ByteDfa | NestedDfa, token: int) -> NDArray[np.int64]:
+    """Return [S] where a token without text leads, be it a special token of the automaton or not."""
+    found = dfa.special_tokens.get(token, dfa.special_tokens.get(OTHERS))
     return np.where(free_states(dfa), np.arange(len(dfa.step)), DEAD) if found is None else found
 
 
-def tokens_of(*parts: ByteDfa | NestedDfa) -> list[int]:
-    """Return the letters of any part, ascending."""
-    return sorted({token for part in parts for token in part.letters})
+def special_tokens_of(*parts: ByteDfa | NestedDfa) -> list[int]:
+    """Return the special tokens of any part, ascending."""
+    return sorted({token for part in parts for token in part.special_tokens})
 
 
-def with_letters(
-    class_of: Ints, behaviours: Behaviours, letters: Letters, node_of_id: NDArray[np.int32]
+def with_special_tokens(
+    class_of: Ints, behaviours: Behaviours, special_tokens: SpecialTokens, node_of_id: NDArray[np.int32]
 ) -> tuple[Ints, Behaviours]:
-    """Give each letter a class of its own, after all others.
+    """Give each special token a class of its own, after all others.
 
     Args:
         class_of: [V] class of each token.
         behaviours: The behaviour of each class.
-        letters: Where each letter leads.
+        special_tokens: Where each special token leads.
         node_of_id: [V] the node of each token in the trie of texts; 0 for those without text.
     """
-    if not letters:
+    if not special_tokens:
         return class_of, behaviours
     has_text = node_of_id > 0
     class_of = class_of.astype(np.int32)
-    # The letter that stands for many comes first, so that the others take their tokens from it.
-    letters = dict(sorted(letters.items()))
-    for number, token in enumerate(letters, len(behaviours)):
+    # The special token that stands for many comes first, so that the others take their tokens from it.
+    special_tokens = dict(sorted(special_tokens.items()))
+    for number, token in enumerate(special_tokens, len(behaviours)):
         class_of[~has_text if token == OTHERS else token] = number
-    if any(token >= 0 and has_text[token] for token in letters):
+    if any(token >= 0 and has_text[token] for token in special_tokens):
         behaviours = _of_tokens(class_of, behaviours)
-    return class_of, Behaviours.joined([behaviours, *map(_moving, letters.values())])
+    return class_of, Behaviours.joined([behaviours, *map(_moving, special_tokens.values())])
 
 
 def without_ends(
-    letters: Letters, accepting: NDArray[np.bool_], free: NDArray[np.bool_] | None, eos_ids: Sequence[int]
-) -> tuple[Letters, dict[int, NDArray[np.bool_]]]:
-    """Return letters of which no EOS id leads anywhere, and in which states the EOS ids among them end the sequence.
+    special_tokens: SpecialTokens, accepting: NDArray[np.bool_], free: NDArray[np.bool_] | None, eos_ids: Sequence[int]
+) -> tuple[SpecialTokens, dict[int, NDArray[np.bool_]]]:
+    """Return special tokens of which no EOS id leads anywhere, and in which states the EOS ids among them end the sequence.
 
     Such an id ends a text that is complete with it. No text goes on after it, as generation has ended. Where a text is complete
     without any of them, and the vocabulary has no other EOS id, all of them end it. This does not hold where ids without text are
     free: there, an id that leads nowhere is banned.
 
     Args:
-        letters: Where each letter leads.
+        special_tokens: Where each special token leads.
         accepting: [S] where a text is complete.
         free: [S] where ids without text are free; None: nowhere.
         eos_ids: Ids that end a sequence.
     """
-    ends = {end: accepting[letters[end]] for end in eos_ids if end in letters}
+    ends = {end: accepting[special_tokens[end]] for end in eos_ids if end in special_tokens}
     if ends and len(ends) == len(eos_ids):
         without_end = accepting & ~np.any(list(ends.values()), axis=0)
         if free is not None:
             without_end &= ~free
         ends = {end: found | without_end for end, found in ends.items()}
-    return {**letters, **{end: np.zeros(len(accepting), np.int64) for end in ends}}, ends
+    return {**special_tokens, **{end: np.zeros(len(accepting), np.int64) for end in ends}}, ends
 
 
-def without(dfa: ByteDfa, tokens: Iterable[int]) -> Letters:
-    """Return the letters of an automaton and some more that are dead in every state."""
-    return {**dfa.letters, **{token: np.zeros(len(dfa.step), np.int64) for token in tokens}}
+def without(dfa: ByteDfa, tokens: Iterable[int]) -> SpecialTokens:
+    """Return the special tokens of an automaton and some more that are dead in every state."""
+    return {**dfa.special_tokens, **{token: np.zeros(len(dfa.step), np.int64) for token in tokens}}
 
 
 def _of_tokens(class_of: Ints, behaviours: Behaviours) -> Behaviours:

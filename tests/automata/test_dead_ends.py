@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import logitkit as lk
 from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, STAY, byte_dfa_of
-from logitkit.compiler.bytes.behaviours import Behaviours, starts
+from logitkit.compiler.bytes.transition_columns import TransitionColumns, starts
 from logitkit.compiler.tokens.closing.dead_ends import may_have_dead_ends, without_dead_ends
 from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS
@@ -87,7 +87,7 @@ def test_walks_that_follow_the_mask_never_get_stuck(pattern: str, words: set[str
 
 
 @st.composite
-def _tables(draw: st.DrawFn) -> tuple[Behaviours, NDArray[np.bool_]]:
+def _tables(draw: st.DrawFn) -> tuple[TransitionColumns, NDArray[np.bool_]]:
     states, classes = draw(st.integers(3, 9)), draw(st.integers(1, 4))
     target = st.integers(0, states - 1).map(lambda t: DEAD if t == FINISHED else t)
     default = [draw(st.one_of(st.just(DEAD), st.just(STAY), target)) for _ in range(classes)]
@@ -100,10 +100,10 @@ def _tables(draw: st.DrawFn) -> tuple[Behaviours, NDArray[np.bool_]]:
         pairs += own
     flat = np.array(pairs, np.int64).reshape(-1, 2)
     accepting = np.array([False, False, *(draw(st.booleans()) for _ in range(states - 2))])
-    return Behaviours(np.array(default), starts(np.array(counts)), flat[:, 0], flat[:, 1]), accepting
+    return TransitionColumns(np.array(default), starts(np.array(counts)), flat[:, 0], flat[:, 1]), accepting
 
 
-def _dense(table: Behaviours, states: int) -> NDArray[np.int64]:
+def _dense(table: TransitionColumns, states: int) -> NDArray[np.int64]:
     """Return [S, C]: every target, written out."""
     full = np.where(table.default == STAY, np.arange(states)[:, None], table.default)
     owner = np.repeat(np.arange(len(table)), np.diff(table.start))
@@ -114,7 +114,7 @@ def _dense(table: Behaviours, states: int) -> NDArray[np.int64]:
 
 @settings(max_examples=examples(600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(_tables())
-def test_tables_with_defaults(drawn: tuple[Behaviours, NDArray[np.bool_]]) -> None:
+def test_tables_with_defaults(drawn: tuple[TransitionColumns, NDArray[np.bool_]]) -> None:
     table, accepting = drawn
     states = len(accepting)
     before = _dense(table, states)
@@ -130,23 +130,23 @@ def test_tables_with_defaults(drawn: tuple[Behaviours, NDArray[np.bool_]]) -> No
 
 @settings(max_examples=examples(600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(_tables(), st.data())
-def test_tables_with_fallbacks(drawn: tuple[Behaviours, NDArray[np.bool_]], data: st.DataObject) -> None:
+def test_tables_with_fallbacks(drawn: tuple[TransitionColumns, NDArray[np.bool_]], data: st.DataObject) -> None:
     table, accepting = drawn
     states = len(accepting)
     fallback = np.array([data.draw(st.integers(min(s, FIRST_STATE), s)) for s in range(states)])
 
-    def dense(behaviours: Behaviours) -> NDArray[np.int64]:
-        own = np.repeat(np.arange(len(behaviours)), np.diff(behaviours.start))
+    def dense(transitions: TransitionColumns) -> NDArray[np.int64]:
+        own = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
         listed = {
-            (s, c): t for s, c, t in zip(behaviours.source.tolist(), own.tolist(), behaviours.target, strict=True)
+            (s, c): t for s, c, t in zip(transitions.source.tolist(), own.tolist(), transitions.target, strict=True)
         }
-        full = np.zeros((states, len(behaviours)), np.int64)
+        full = np.zeros((states, len(transitions)), np.int64)
         for s in range(FIRST_STATE, states):
-            for c in range(len(behaviours)):
+            for c in range(len(transitions)):
                 at = s
                 while (at, c) not in listed and fallback[at] != at:
                     at = int(fallback[at])
-                default = s if behaviours.default[c] == STAY else behaviours.default[c]
+                default = s if transitions.default[c] == STAY else transitions.default[c]
                 full[s, c] = listed.get((at, c), default)
         return full
 

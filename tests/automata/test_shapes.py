@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from logitkit.compiler import byte_dfa_of
-from logitkit.compiler.bytes.behaviours import Moves
-from logitkit.compiler.tokens.effects.behaviour_store import BehaviourStore
+from logitkit.compiler.bytes.transition_columns import Moves
+from logitkit.compiler.tokens.effects.column_store import ColumnStore
 from logitkit.compiler.tokens.effects.token_classes import classes_by_level, classes_by_shape
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import parse
@@ -34,14 +34,14 @@ def test_tokens_of_one_shape_differ_only_in_letters_of_one_kind_and_beyond_ascii
 def test_shapes_suffice(pattern: str, sentencepiece_32k: Vocabulary) -> None:
     dfa = byte_dfa_of(parse(pattern), DEFAULT_LIMITS)
     assert Shapes.suffice(dfa.byte_class)
-    store = BehaviourStore(Moves.of(dfa), DEFAULT_LIMITS, 0)
+    store = ColumnStore(Moves.of(dfa), DEFAULT_LIMITS, 0)
     expected = classes_by_level(store, dfa.byte_class, sentencepiece_32k.trie)
-    store = BehaviourStore(Moves.of(dfa), DEFAULT_LIMITS, 0)
+    store = ColumnStore(Moves.of(dfa), DEFAULT_LIMITS, 0)
     found = classes_by_shape(store, dfa.byte_class, sentencepiece_32k)
     assert found.class_of.dtype == expected.class_of.dtype
     assert np.array_equal(found.class_of, expected.class_of)
     for name in ("default", "start", "source", "target"):
-        assert np.array_equal(getattr(found.behaviours, name), getattr(expected.behaviours, name)), name
+        assert np.array_equal(getattr(found.transitions, name), getattr(expected.transitions, name)), name
 
 
 @pytest.mark.parametrize("pattern", ["yes|no", r"\d", "[é]", r'"(\\u|[^"\\])*"', "[a-y]*"])

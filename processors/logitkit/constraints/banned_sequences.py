@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from logitkit.compiler.bytes.behaviours import Behaviours, merge, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.transition_columns import TransitionColumns, merge, starts
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.runtime.constraint import Constraint
@@ -67,7 +67,7 @@ class BannedSequences(Constraint):
         symbol, source, target = np.array(listed, np.int64).reshape(-1, 3).T
         differs = target != default[symbol]
         counts = np.bincount(symbol[differs], minlength=len(default))
-        table, class_of_token = merge(Behaviours(default, starts(counts), source[differs], target[differs]))
+        table, class_of_token = merge(TransitionColumns(default, starts(counts), source[differs], target[differs]))
         class_of = np.full(self.vocabulary.size, class_of_token[0])
         class_of[tokens] = class_of_token[1:]
         accepting = np.arange(FIRST_STATE + len(states)) >= FIRST_STATE

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, merge, starts
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, merge, starts
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
 from logitkit.parameters import ListOf, Moves, State
@@ -83,7 +83,9 @@ class Dfa(Constraint):
         # Sorted by token, then by source.
         kept = kept[np.lexsort((moves.source[kept], moves.token[kept]))]
         tokens, counts = np.unique(moves.token[kept], return_counts=True)
-        table = Behaviours(np.zeros(len(tokens), np.int32), starts(counts), moves.source[kept], moves.target[kept])
+        table = TransitionColumns(
+            np.zeros(len(tokens), np.int32), starts(counts), moves.source[kept], moves.target[kept]
+        )
         del kept
         table, class_of_token = merge(table)
         class_of = np.zeros(self.vocabulary.size, np.int64)

@@ -9,6 +9,6 @@ named_occurrences, ways_read                   the same for texts with special t
 concatenation, nested_concatenation, byte_intersection    one after the other, and both at once
 string_fragment, literal_overrides             automata that are copied into others many times, and where their ends lead; texts
                                                that begin like them
-behaviours, nesting_needs                      what strings of bytes do to states; which calls can end
+transition_columns, nesting_needs              what strings of bytes do to states; which calls can end
 renumbering, sorting                           tables with other numbers of states; sorting of numbers
 """

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.sorting import distinct_rows
 from logitkit.compiler.bytes.special_tokens import free_states, special_token_targets, special_tokens_of
+from logitkit.compiler.bytes.transition_columns import starts
 from logitkit.compiler.bytes.ways_read import WaysRead
 from logitkit.limits import Limits
 from logitkit.vocabulary.marker_symbol import MarkerSymbol

@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, NOT_LISTED, ByteDfa, Fallback
+from logitkit.compiler.bytes.transition_columns import Ints
 from logitkit.limits import Limits
 from logitkit.vocabulary.trie import Trie
 

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 
 __all__ = [
     "OTHERS",
@@ -49,27 +49,27 @@ def special_tokens_of(*parts: ByteDfa | NestedDfa) -> list[int]:
 
 
 def with_special_tokens(
-    class_of: Ints, behaviours: Behaviours, special_tokens: SpecialTokens, node_of_id: NDArray[np.int32]
-) -> tuple[Ints, Behaviours]:
+    class_of: Ints, transitions: TransitionColumns, special_tokens: SpecialTokens, node_of_id: NDArray[np.int32]
+) -> tuple[Ints, TransitionColumns]:
     """Give each special token a class of its own, after all others.
 
     Args:
         class_of: [V] class of each token.
-        behaviours: The behaviour of each class.
+        transitions: The column of each class.
         special_tokens: Where each special token leads.
         node_of_id: [V] the node of each token in the trie of texts; 0 for those without text.
     """
     if not special_tokens:
-        return class_of, behaviours
+        return class_of, transitions
     has_text = node_of_id > 0
     class_of = class_of.astype(np.int32)
     # The special token that stands for many comes first, so that the others take their tokens from it.
     special_tokens = dict(sorted(special_tokens.items()))
-    for number, token in enumerate(special_tokens, len(behaviours)):
+    for number, token in enumerate(special_tokens, len(transitions)):
         class_of[~has_text if token == OTHERS else token] = number
     if any(token >= 0 and has_text[token] for token in special_tokens):
-        behaviours = _of_tokens(class_of, behaviours)
-    return class_of, Behaviours.joined([behaviours, *map(_moving, special_tokens.values())])
+        transitions = _of_tokens(class_of, transitions)
+    return class_of, TransitionColumns.joined([transitions, *map(_moving, special_tokens.values())])
 
 
 def without_ends(
@@ -101,15 +101,17 @@ def without(dfa: ByteDfa, tokens: Iterable[int]) -> SpecialTokens:
     return {**dfa.special_tokens, **{token: np.zeros(len(dfa.step), np.int64) for token in tokens}}
 
 
-def _of_tokens(class_of: Ints, behaviours: Behaviours) -> Behaviours:
-    """Return behaviours that do nothing where no token has the class: what no token does keeps no state alive."""
-    used = np.bincount(class_of, minlength=len(behaviours))[: len(behaviours)] > 0
-    count = np.diff(behaviours.start)
+def _of_tokens(class_of: Ints, transitions: TransitionColumns) -> TransitionColumns:
+    """Return columns that do nothing where no token has the class: what no token does keeps no state alive."""
+    used = np.bincount(class_of, minlength=len(transitions))[: len(transitions)] > 0
+    count = np.diff(transitions.start)
     keep = np.repeat(used, count)
-    default = np.where(used, behaviours.default, DEAD)
-    return Behaviours(default, starts(np.where(used, count, 0)), behaviours.source[keep], behaviours.target[keep])
+    default = np.where(used, transitions.default, DEAD)
+    return TransitionColumns(
+        default, starts(np.where(used, count, 0)), transitions.source[keep], transitions.target[keep]
+    )
 
 
-def _moving(target: NDArray[np.int64]) -> Behaviours:
+def _moving(target: NDArray[np.int64]) -> TransitionColumns:
     source = np.flatnonzero(target != DEAD)
-    return Behaviours(np.zeros(1, np.int64), np.array([0, len(source)]), source, target[source])
+    return TransitionColumns(np.zeros(1, np.int64), np.array([0, len(source)]), source, target[source])

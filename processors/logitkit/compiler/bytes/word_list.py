@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from logitkit.compiler.bytes.behaviours import Behaviours, merge, starts
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.transition_columns import TransitionColumns, merge, starts
 from logitkit.compiler.characters.alphabet import SURROGATES
 from logitkit.limits import Limits
 from logitkit.patterns.syntax import Alternate, Characters, Concat, Node
@@ -72,8 +72,8 @@ def word_list_dfa(texts: Sequence[bytes], limits: Limits) -> ByteDfa:
     for h in range(len(bounds) - 1):
         nodes = order[bounds[h] : bounds[h + 1]]
         children, owner = trie.children_of(nodes)
-        # A node reads as a behaviour: bytes are sources, states are targets, and the default tells whether it accepts.
-        table = Behaviours(
+        # A node reads as a column: bytes are sources, states are targets, and the default tells whether it accepts.
+        table = TransitionColumns(
             accepting[nodes].astype(np.int64),
             starts(np.bincount(owner, minlength=len(nodes))),
             trie.byte[children].astype(np.int64),

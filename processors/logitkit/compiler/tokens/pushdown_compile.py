@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from logitkit.budget import one_budget, took
-from logitkit.compiler.bytes.behaviours import Behaviours
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.special_tokens import with_special_tokens, without_ends
+from logitkit.compiler.bytes.transition_columns import TransitionColumns
 from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_dead_ends
 from logitkit.compiler.tokens.closing.flat_closing import counting_tokens
 from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE, closing_costs
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.action_table import ActionTable
-from logitkit.compiler.tokens.effects.suffix_behaviours import SuffixBehaviours
+from logitkit.compiler.tokens.effects.suffix_columns import SuffixColumns
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.compiler.tokens.effects.whole_tokens import with_wholes
 from logitkit.compiler.tokens.linking.linked_classes import linked_classes
@@ -81,27 +81,27 @@ def pushdown_automaton(
     else:
         work = dfa.step.size // 4
         limits.check_work(2 * work)
-        store = SuffixBehaviours(dfa, limits, work)
+        store = SuffixColumns(dfa, limits, work)
         classes = classes_by_level(store, dfa.byte_class, vocabulary.reversed_trie)
         actions = store.actions
         took(store.work + len(classes.class_of) // IDS_A_STEP)
-    class_of, behaviours = classes.class_of, classes.behaviours
+    class_of, transitions = classes.class_of, classes.transitions
     if dfa.free is not None:
         # One more class: all ids without text.
-        class_of = np.where(vocabulary.without_text, np.int32(len(behaviours)), class_of)
+        class_of = np.where(vocabulary.without_text, np.int32(len(transitions)), class_of)
         free = np.flatnonzero(dfa.free)
-        behaviours = Behaviours.joined(
-            [behaviours, Behaviours(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
+        transitions = TransitionColumns.joined(
+            [transitions, TransitionColumns(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
         )
     special_tokens, ends = without_ends(dfa.special_tokens, dfa.accepting, dfa.free, vocabulary.eos_ids)
-    behaviours, special_tokens = with_wholes(class_of, behaviours, special_tokens, vocabulary, limits)
-    class_of, behaviours = with_special_tokens(class_of, behaviours, special_tokens, vocabulary.trie.node_of_id)
-    behaviours = in_layers(behaviours, dfa.token_limits, dfa.states, limits)
-    table = ActionTable.of(dfa, actions, behaviours)
+    transitions, special_tokens = with_wholes(class_of, transitions, special_tokens, vocabulary, limits)
+    class_of, transitions = with_special_tokens(class_of, transitions, special_tokens, vocabulary.trie.node_of_id)
+    transitions = in_layers(transitions, dfa.token_limits, dfa.states, limits)
+    table = ActionTable.of(dfa, actions, transitions)
     cost = None
     if closing or dead_ends:
         complete = replace(dfa, accepting=complete_with(dfa.accepting, ends, vocabulary.eos_ids))
-        moves = table.behaviours.source, table.behaviours.target
+        moves = table.transitions.source, table.transitions.target
         cost = closing_costs(complete, *moves, table, limits, whatever_count=closing)
         if closing and not dead_ends and (cost[dfa.states :] == UNREACHABLE).any():
             # Then the text after every bracket has a way to the end, but its length is not known when the bracket opens.
@@ -133,7 +133,7 @@ def pushdown_automaton(
     nowhere = np.zeros(dfa.frames, bool)
     return TokenAutomaton.of(
         class_of,
-        table.behaviours,
+        table.transitions,
         np.concatenate([dfa.accepting, nowhere]),
         dfa.start,
         vocabulary.eos_ids,

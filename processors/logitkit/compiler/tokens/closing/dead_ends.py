@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.special_tokens import WHOLE
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.tokens.effects.whole_tokens import whole_tokens
 from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.errors import ConfigurationError
@@ -43,20 +43,20 @@ def may_have_dead_ends(dfa: ByteDfa | NestedDfa, vocabulary: Vocabulary) -> bool
 
 
 def without_dead_ends(
-    table: Behaviours, accepting: NDArray[np.bool_], fallback: NDArray[np.int64] | None = None
-) -> tuple[Behaviours, NDArray[np.bool_]]:
+    table: TransitionColumns, accepting: NDArray[np.bool_], fallback: NDArray[np.int64] | None = None
+) -> tuple[TransitionColumns, NDArray[np.bool_]]:
     """Send to death every token after which no tokens lead to an accepting state.
 
     Needed where the tokens cannot spell every text (a vocabulary without some byte, an automaton over token ids): a row that took
     such a token would find nothing legal later.
 
     Args:
-        table: The behaviour of every class.
+        table: The column of every class.
         accepting: [S] bool.
         fallback: [S] the state that does what each state does not list, itself at the end; None: none does.
 
     Returns:
-        The behaviours without such moves, and [S] bool: the states from which an accepting state is reached.
+        The columns without such moves, and [S] bool: the states from which an accepting state is reached.
     """
     below = np.arange(len(accepting)) if fallback is None else fallback
     owner = np.repeat(np.arange(len(table)), table.start[1:] - table.start[:-1])
@@ -73,10 +73,10 @@ def without_dead_ends(
     instead = np.where(overridden == NONE, default[owner], target[overridden]) if len(owner) else default[owner]
     keep = target != instead
     count = np.bincount(owner[keep], minlength=len(table))
-    return Behaviours(default, starts(count), table.source[keep], target[keep]), alive
+    return TransitionColumns(default, starts(count), table.source[keep], target[keep]), alive
 
 
-def _overridden(table: Behaviours, owner: Ints, below: Ints) -> Ints:
+def _overridden(table: TransitionColumns, owner: Ints, below: Ints) -> Ints:
     """Return for each exception the one that would hold without it: that of the state that it falls back to, or `NONE`."""
     states = np.int64(len(below))
     keys = owner * states + table.source
@@ -96,7 +96,7 @@ def _overridden(table: Behaviours, owner: Ints, below: Ints) -> Ints:
 
 
 def _alive(
-    table: Behaviours, owner: Ints, overridden: Ints | None, accepting: NDArray[np.bool_], below: Ints
+    table: TransitionColumns, owner: Ints, overridden: Ints | None, accepting: NDArray[np.bool_], below: Ints
 ) -> NDArray[np.bool_]:
     """Return the states from which an accepting one is reached: backwards from these, each exception and default looked at once.
 
@@ -104,8 +104,8 @@ def _alive(
     falls back to count together is how many classes keep it alive.
 
     Args:
-        table: The behaviours.
-        owner: [E] the behaviour of each exception.
+        table: The columns.
+        owner: [E] the column of each exception.
         overridden: [E] what each exception overrides. None: that is not known, so take it to be alive; states that are alive even
             then are returned.
         accepting: [S] states that are alive to begin with.

@@ -20,11 +20,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.bytes.pushdown_views import Rows, Views
+from logitkit.compiler.bytes.transition_columns import Ints
 from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE
 from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.tables.targets import Targets
@@ -81,7 +81,7 @@ class _Costs:
 
     def _read_tokens(self, dfa: PushdownDfa, table: ActionTable) -> None:
         """Collect what tokens do that pop nothing: which state they lead from and to, and the frames that they push."""
-        source, target = table.behaviours.source.astype(np.int64), table.behaviours.target.astype(np.int64)
+        source, target = table.transitions.source.astype(np.int64), table.transitions.target.astype(np.int64)
         targets = Targets(dfa.states + dfa.frames, dfa.frames)
         is_action = targets.is_action(target)
         action = np.where(is_action, targets.action_number(target), 0)

@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import which_of
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.tokens.effects.action_numbering import (
     NOTHING_COUNTED,
     ActionNumbering,
@@ -30,10 +30,10 @@ DEEPEST = 2**20
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ActionTable:
-    """The actions of tokens as arrays, and the behaviours of all classes: those of tokens, and then those of rests in frames.
+    """The actions of tokens as arrays, and the columns of all classes: those of tokens, and then those of rests in frames.
 
     Args:
-        behaviours: The target of each class in each state (`Targets`).
+        transitions: The target of each class in each state (`Targets`).
         state: [N] int32, the state in which each action ends.
         pushed: [N, P] int32, the frames that it pushes, then 0.
         rest: [N] int32, the class of the rest that goes on after the frame that it pops, 0 if it pops none.
@@ -43,7 +43,7 @@ class ActionTable:
         counting: [4, N] int32, what it does to the count of characters (`Counting`); None: nothing.
     """
 
-    behaviours: Behaviours
+    transitions: TransitionColumns
     state: NDArray[np.int32]
     pushed: NDArray[np.int32]
     rest: NDArray[np.int32]
@@ -57,36 +57,38 @@ class ActionTable:
         cls,
         dfa: NestedDfa,
         actions: ActionNumbering,
-        tokens: Behaviours,
+        tokens: TransitionColumns,
         deepest: int = DEEPEST,
         frame_need: NDArray[np.int64] | None = None,
     ) -> ActionTable:
-        """Keep what the behaviours of tokens lead to, and add to heights what must be opened later.
+        """Keep what the columns of tokens lead to, and add to heights what must be opened later.
 
         Args:
             dfa: The automaton.
             actions: The actions that targets stand for.
-            tokens: The behaviour of every class of tokens.
+            tokens: The column of every class of tokens.
             deepest: Most frames on a stack: `pops` of tokens that pop any number of frames.
             frame_need: [F] the most that is needed after each frame; None: what the automaton says.
         """
         return _Numbering(dfa, actions, len(tokens), deepest, frame_need).table(tokens)
 
     @classmethod
-    def none(cls, behaviours: Behaviours) -> ActionTable:
+    def none(cls, transitions: TransitionColumns) -> ActionTable:
         """Return the table of a finite automaton."""
         nothing = np.zeros(0, np.int32)
-        return cls(behaviours, nothing, np.zeros((0, 0), np.int32), nothing, nothing, np.zeros(0, np.int64), 0)
+        return cls(transitions, nothing, np.zeros((0, 0), np.int32), nothing, nothing, np.zeros(0, np.int64), 0)
 
     def without(self, hopeless: NDArray[np.bool_]) -> ActionTable:
         """Send to death what leads to one of some states or frames, [S] bool."""
         lost = hopeless[self.state] | (hopeless[self.pushed] & (self.pushed > 0)).any(axis=1)
         dead = np.concatenate([hopeless, lost & (self.rest == 0)])
-        table = self.behaviours
+        table = self.transitions
         owner = np.repeat(np.arange(len(table)), np.diff(table.start))
         kept = ~dead[table.target] & ~hopeless[table.source]
         start = np.searchsorted(owner[kept], np.arange(len(table) + 1))
-        return replace(self, behaviours=Behaviours(table.default, start, table.source[kept], table.target[kept]))
+        return replace(
+            self, transitions=TransitionColumns(table.default, start, table.source[kept], table.target[kept])
+        )
 
 
 class _Numbering:
@@ -149,7 +151,7 @@ class _Numbering:
         found = {n: self.of(n) for n in sorted({*numbers}) if (n >= len(need) or need[n]) and not moves(n)}
         return np.array([found.get(n, n) for n in numbers], np.int64)
 
-    def table(self, tokens: Behaviours) -> ActionTable:
+    def table(self, tokens: TransitionColumns) -> ActionTable:
         does = [self.all_of(tokens.target)]
         frames: list[int] = []
         each: list[int] = []
@@ -166,14 +168,14 @@ class _Numbering:
         start = np.concatenate([tokens.start[:-1], tokens.start[-1] + starts(np.array(each, np.int64))])
         default = np.concatenate([tokens.default, np.zeros(len(each), np.int64)])
         plain = {self.rests[number]: end for number, end in self.plain_ends.items() if number in self.rests}
-        behaviours, moves = self._with_moves(Behaviours(default, start, source, np.concatenate(does)))
+        transitions, moves = self._with_moves(TransitionColumns(default, start, source, np.concatenate(does)))
         more = len(moves.state)
         columns = zip(*self.found, strict=True) if self.found else [()] * len(StackAction._fields)
         state, pushed, goes_on, height, *counts = columns
         counts_any = more or any(values != NOTHING_COUNTED for values in {*zip(*counts, strict=True)})
         nothing = np.zeros(more, np.int32)
         return ActionTable(
-            behaviours,
+            transitions,
             np.append(np.array(state, np.int32), moves.state.astype(np.int32)),
             self._frames(pushed, more),
             np.append(np.array(goes_on, np.int32), nothing),
@@ -201,15 +203,15 @@ class _Numbering:
         need = np.array(self.need, np.int32)[states]
         return need + (need > 0) if self.actions.uncounted else need
 
-    def _with_moves(self, behaviours: Behaviours) -> tuple[Behaviours, CountedMoves]:
+    def _with_moves(self, transitions: TransitionColumns) -> tuple[TransitionColumns, CountedMoves]:
         """Number the moves that only count, after all other actions, and return them."""
-        target = behaviours.target
+        target = transitions.target
         places = np.flatnonzero(self.targets.is_counted_move(target))
         used, number = which_of(self.targets.counted_move_number(target[places]))
         target[places] = self.targets.action(len(self.found) + number)
         if not len(used):
-            return behaviours, CountedMoves(*(used for _ in CountedMoves._fields))
-        return behaviours, CountedMoves(*(column[used] for column in self.actions.counted))
+            return transitions, CountedMoves(*(used for _ in CountedMoves._fields))
+        return transitions, CountedMoves(*(column[used] for column in self.actions.counted))
 
     def _pops(self) -> int:
         leads = {

@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
+from logitkit.compiler.bytes.transition_columns import Ints, starts
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.limits import Limits

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import which_of
 from logitkit.compiler.bytes.string_fragment import Counted, FragmentInstances, StringFragment
+from logitkit.compiler.bytes.transition_columns import Ints
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering, CountedMoves
 from logitkit.compiler.tokens.tables.counted_state import MOST
 

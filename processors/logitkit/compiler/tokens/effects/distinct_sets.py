@@ -1,4 +1,4 @@
-"""Group equal sets of pairs of numbers, thousands at once. Such a set is the behaviour of a token: pairs of state and target.
+"""Group equal sets of pairs of numbers, thousands at once. Such a set is the column of a token: pairs of state and target.
 
 Sorting thousands of sets takes long. So each set gets a digest, the sum of one pseudorandom number per pair, and the sets with
 equal digests are compared with each other, pair by pair.
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.sorting import LARGEST, examples
+from logitkit.compiler.bytes.transition_columns import Ints, starts
 from logitkit.vocabulary.ranges import expand
 
 __all__ = ["PairSets", "digest_of_pairs", "distinct_sets", "sums_by_run"]

@@ -1,4 +1,4 @@
-"""The behaviours of the ends of tokens that have been met, each once, and what is looked up on the way from one to the next."""
+"""The columns of the ends of tokens that have been met, each once, and what is looked up on the way from one to the next."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.sorting import stable_order, which_of
+from logitkit.compiler.bytes.transition_columns import Ints, starts
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
-from logitkit.compiler.tokens.effects.behaviour_table import BehaviourTable
+from logitkit.compiler.tokens.effects.column_table import ColumnTable
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
 __all__ = ["Index", "SuffixStore"]
 
 
-class SuffixStore(BehaviourTable):
-    """Numbers behaviours as they are met; behaviour 0 leads to death from everywhere.
+class SuffixStore(ColumnTable):
+    """Numbers columns as they are met; column 0 leads to death from everywhere.
 
     Args:
         actions: The actions that their targets stand for.

@@ -1,8 +1,8 @@
 """Group the tokens that act alike on every state of an automaton.
 
-The *behaviour* of a token (or of a prefix of one) says where it leads from each state. It is kept as a default target plus
-exceptions, so that automata in which most states fall back to one ("contains ...", banned strings) stay as small as those in
-which most states die. The behaviour of a prefix followed by a byte depends only on the prefix's behaviour and the byte's class;
+The *transition column* of a token (or of a prefix of one) says where it leads from each state. It is kept as a default target
+plus exceptions, so that automata in which most states fall back to one ("contains ...", banned strings) stay as small as those in
+which most states die. The column of a prefix followed by a byte depends only on the prefix's column and the byte's class;
 so per level of the trie it is enough to step each distinct pair of these once, for all states at once.
 
 Source: the transition monoid of the automaton, restricted to the vocabulary.
@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import took
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
-from logitkit.compiler.tokens.effects.behaviour_store import BehaviourStore
+from logitkit.compiler.bytes.transition_columns import Ints, Moves, TransitionColumns
+from logitkit.compiler.tokens.effects.column_store import ColumnStore
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 from logitkit.vocabulary.shapes import Shapes
@@ -45,7 +45,7 @@ class TokenClasses:
     """The classes of a vocabulary's tokens: `class_of` [V], and what each class does; class 0 is always death."""
 
     class_of: NDArray[np.integer]
-    behaviours: Behaviours
+    transitions: TransitionColumns
 
 
 def token_classes(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> TokenClasses:
@@ -57,21 +57,21 @@ def token_classes(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> Token
         limits: Bound on the work, counted in exceptions.
 
     Returns:
-        The class of every token, and the behaviour of every class. Class 0 is dead from every state.
+        The class of every token, and the column of every class. Class 0 is dead from every state.
 
     Raises:
         PatternTooLarge: There are too many exceptions.
     """
     work = dfa.step.size // 4
     limits.check_work(2 * work)
-    store = BehaviourStore(Moves.of(dfa), limits, work)
+    store = ColumnStore(Moves.of(dfa), limits, work)
     found = classes_by_shape(store, dfa.byte_class, vocabulary)
     took(store.work + len(found.class_of) // IDS_A_STEP)
     return found
 
 
 class Store(Protocol):
-    """Behaviours by number, the dead one 0, and what follows on each when one more byte comes."""
+    """Columns by number, the dead one 0, and what follows on each when one more byte comes."""
 
     @property
     def width(self) -> int:
@@ -79,18 +79,18 @@ class Store(Protocol):
         ...
 
     @property
-    def table(self) -> Behaviours:
-        """All behaviours so far."""
+    def table(self) -> TransitionColumns:
+        """All columns so far."""
         ...
 
     def __len__(self) -> int: ...
 
     def of_bytes(self) -> Ints:
-        """Return the number of the behaviour of every byte class."""
+        """Return the number of the column of every byte class."""
         ...
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
-        """Return the numbers of the behaviours `which`, each with a byte of the class `symbol` more."""
+        """Return the numbers of the columns `which`, each with a byte of the class `symbol` more."""
         ...
 
 
@@ -98,7 +98,7 @@ def classes_by_shape(store: Store, byte_class: NDArray[np.int64], vocabulary: Vo
     """Compute the classes of all tokens of a vocabulary, by their shapes if these suffice.
 
     Args:
-        store: The behaviours that are known.
+        store: The columns that are known.
         byte_class: [256] class of each byte.
         vocabulary: The tokens.
     """
@@ -106,14 +106,14 @@ def classes_by_shape(store: Store, byte_class: NDArray[np.int64], vocabulary: Vo
         return classes_by_level(store, byte_class, vocabulary.trie)
     shapes = vocabulary.shapes
     found = classes_by_level(store, byte_class, shapes.trie)
-    return TokenClasses(found.class_of.take(shapes.of_id), found.behaviours)
+    return TokenClasses(found.class_of.take(shapes.of_id), found.transitions)
 
 
 def classes_by_level(store: Store, byte_class: NDArray[np.int64], trie: Trie) -> TokenClasses:
     """Compute the classes of all tokens of a trie.
 
     Args:
-        store: The behaviours that are known.
+        store: The columns that are known.
         byte_class: [256] class of each byte.
         trie: The tokens.
     """
@@ -147,7 +147,7 @@ def classes_by_level(store: Store, byte_class: NDArray[np.int64], trie: Trie) ->
 
 
 def _subtrees(trie: Trie, table: _Successors, nodes: Ints, place: Ints) -> list[tuple[Ints, Ints, Ints]]:
-    """Go on below some nodes, where their behaviours are at these places.
+    """Go on below some nodes, where their columns are at these places.
 
     Returns:
         Runs of tokens in the order of the trie: where each begins, how long it is, and the place of what its tokens do.
@@ -172,12 +172,12 @@ def _subtrees(trie: Trie, table: _Successors, nodes: Ints, place: Ints) -> list[
 
 
 class _Successors:
-    """Which behaviour follows on each when a byte of each class comes, worked out when it is first asked for.
+    """Which column follows on each when a byte of each class comes, worked out when it is first asked for.
 
-    A behaviour goes by the place where its row begins, so that place plus byte class is the index of what comes after.
+    A column goes by the place where its row begins, so that place plus byte class is the index of what comes after.
 
     Args:
-        store: The behaviours.
+        store: The columns.
         byte_class: [256] class of each byte.
     """
 
@@ -190,18 +190,18 @@ class _Successors:
         self.of_bytes = (store.of_bytes() * self.width).astype(np.int32)[byte_class]
         self.place = np.full(2 * len(store) * self.width, UNKNOWN, np.int32)
         self.place[: self.width] = 0
-        # At each place, the groups of bytes of which some may lead to another behaviour; and what was learned since.
+        # At each place, the groups of bytes of which some may lead to another column; and what was learned since.
         self._unsettled = np.full(len(self.place), ALL_GROUPS)
         self._unsettled[0] = 0
         self._learned: list[Ints] = []
 
     def after(self, place: Ints, byte: NDArray[np.uint8]) -> Ints:
-        """Return the places of the behaviours at some places, each followed by a byte."""
+        """Return the places of the columns at some places, each followed by a byte."""
         index = self.symbol.take(byte)
         index += place
         found = self.place.take(index)
         if found.min(initial=0) == UNKNOWN:
-            # Most are in the rows of a few behaviours.
+            # Most are in the rows of a few columns.
             missing = index[found == UNKNOWN]
             lowest = missing.min()
             asked = np.zeros(missing.max() + 1 - lowest, bool)
@@ -221,7 +221,7 @@ class _Successors:
         self._learned.append(which)
 
     def unsettled(self, place: Ints) -> NDArray[np.uint32]:
-        """Return for each of some places the groups of bytes of which some may lead to another behaviour."""
+        """Return for each of some places the groups of bytes of which some may lead to another column."""
         if self._learned:
             which = np.concatenate(self._learned)
             begins = np.ones(len(which), bool)
@@ -235,7 +235,7 @@ class _Successors:
         return found
 
     def numbered(self, *places: Ints) -> tuple[Ints, Ints]:
-        """Number the behaviours at some places, and the dead one as 0.
+        """Number the columns at some places, and the dead one as 0.
 
         Returns:
             Their numbers in the store, and by place the new number of each, in a type that has room for a few more.

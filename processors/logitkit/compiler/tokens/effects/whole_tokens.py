@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.special_tokens import WHOLE, SpecialTokens
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.limits import Limits
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -27,13 +27,17 @@ def whole_tokens(special_tokens: Iterable[int], vocabulary: Vocabulary) -> NDArr
 
 
 def with_wholes(
-    class_of: Ints, behaviours: Behaviours, special_tokens: SpecialTokens, vocabulary: Vocabulary, limits: Limits
-) -> tuple[Behaviours, SpecialTokens]:
-    """Add what tokens do as wholes to the behaviours of their classes; return these, and the special tokens that are left.
+    class_of: Ints,
+    transitions: TransitionColumns,
+    special_tokens: SpecialTokens,
+    vocabulary: Vocabulary,
+    limits: Limits,
+) -> tuple[TransitionColumns, SpecialTokens]:
+    """Add what tokens do as wholes to the columns of their classes; return these, and the special tokens that are left.
 
     Args:
         class_of: [V] class of each token.
-        behaviours: The behaviour of each class by its text: dead in the states from which `WHOLE` leads somewhere.
+        transitions: The column of each class by its text: dead in the states from which `WHOLE` leads somewhere.
         special_tokens: Where each special token leads.
         vocabulary: The tokens.
         limits: Bounds on the work.
@@ -42,20 +46,22 @@ def with_wholes(
         PatternTooLarge: There are too many classes and states.
     """
     if WHOLE not in special_tokens:
-        return behaviours, special_tokens
+        return transitions, special_tokens
     leads = special_tokens[WHOLE]
     source = np.flatnonzero(leads != DEAD)
     classes = np.unique(class_of[whole_tokens(special_tokens, vocabulary)])
     limits.spend(len(classes) * len(source) // ENTRIES_A_STEP)
-    owner = np.repeat(np.arange(len(behaviours)), np.diff(behaviours.start))
+    owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
     # Where the default of a class is not dead, death is listed.
-    kept = ~((leads != DEAD)[behaviours.source] & np.isin(owner, classes))
+    kept = ~((leads != DEAD)[transitions.source] & np.isin(owner, classes))
     owner = np.concatenate([owner[kept], np.repeat(classes, len(source))])
-    sources = np.concatenate([behaviours.source[kept], np.tile(source, len(classes))])
-    targets = np.concatenate([behaviours.target[kept], np.tile(leads[source], len(classes))])
-    listed = targets != behaviours.default[owner]
+    sources = np.concatenate([transitions.source[kept], np.tile(source, len(classes))])
+    targets = np.concatenate([transitions.target[kept], np.tile(leads[source], len(classes))])
+    listed = targets != transitions.default[owner]
     owner, sources, targets = owner[listed], sources[listed], targets[listed]
     order = np.lexsort((sources, owner))
-    begin = starts(np.bincount(owner, minlength=len(behaviours)))
-    found = Behaviours(behaviours.default, begin, sources[order].astype(np.int32), targets[order].astype(np.int32))
+    begin = starts(np.bincount(owner, minlength=len(transitions)))
+    found = TransitionColumns(
+        transitions.default, begin, sources[order].astype(np.int32), targets[order].astype(np.int32)
+    )
     return found, {token: target for token, target in special_tokens.items() if token != WHOLE}

@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from logitkit.compiler.bounded_cache import BoundedCache
-from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.sorting import pair_numbers
 from logitkit.compiler.bytes.string_fragment import StringFragment
+from logitkit.compiler.bytes.transition_columns import Ints
 from logitkit.compiler.tokens.fragments.fragment_tokens import FragmentTokens
 from logitkit.vocabulary.vocabulary import Vocabulary
 

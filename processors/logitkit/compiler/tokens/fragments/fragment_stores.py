@@ -1,4 +1,4 @@
-"""The stores of the behaviours of prefixes in a fragment, from which the classes of its tokens are found, and their targets.
+"""The stores of the columns of prefixes in a fragment, from which the classes of its tokens are found, and their targets.
 
 A token may end a fragment in its middle, and what the rest of it does there depends on where the fragment stands. So a target is
 a state of the fragment, or an end with the number of bytes left after it; both with the number of characters begun on the way, if
@@ -27,11 +27,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.string_fragment import StringFragment
-from logitkit.compiler.tokens.effects.behaviour_store import FEW, BehaviourStore
+from logitkit.compiler.bytes.transition_columns import Ints, Moves, TransitionColumns, starts
+from logitkit.compiler.tokens.effects.column_store import FEW, ColumnStore
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -100,7 +100,7 @@ class FragmentTargets:
         return found
 
 
-class CountingStore(BehaviourStore):
+class CountingStore(ColumnStore):
     """The store of a fragment that counts, whose states are not listed once for each count: they are worked out.
 
     Args:
@@ -132,7 +132,7 @@ class CountingStore(BehaviourStore):
         super().__init__(Moves(moves.astype(np.int32), None, FIRST_STATE), limits, moves.size, len(sources))
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
-        """Return the numbers of the behaviours `which`, each followed by a byte of the class `symbol`."""
+        """Return the numbers of the columns `which`, each followed by a byte of the class `symbol`."""
         if len(which) <= FEW:
             return np.array(self._one_by_one(which, symbol))
         table = self.table
@@ -141,7 +141,9 @@ class CountingStore(BehaviourStore):
         live = np.flatnonzero(target != DEAD)
         count = np.bincount(owner[live], minlength=len(which))
         default = np.full(len(which), DEAD, np.int32)
-        return self._add(Behaviours(default, starts(count), table.source[place[live]], target[live].astype(np.int32)))
+        return self._add(
+            TransitionColumns(default, starts(count), table.source[place[live]], target[live].astype(np.int32))
+        )
 
     def _stepped(self, target: Ints, symbol: int) -> Ints:
         return self._after(target, symbol).astype(target.dtype)
@@ -157,7 +159,7 @@ class CountingStore(BehaviourStore):
 
 def fragment_store(
     step: NDArray[np.int32], byte_class: NDArray[np.int64], targets: FragmentTargets, limits: Limits
-) -> BehaviourStore:
+) -> ColumnStore:
     """Return the store of a fragment that does not count.
 
     Args:
@@ -173,4 +175,4 @@ def fragment_store(
     work = whole.size // 4
     limits.check_work(2 * work)
     moves = Moves.of(ByteDfa(whole, byte_class, np.zeros(len(whole), bool), FIRST_STATE))
-    return BehaviourStore(moves, limits, work, sources)
+    return ColumnStore(moves, limits, work, sources)

@@ -1,4 +1,4 @@
-"""The behaviours of the tokens of a vocabulary in a fragment, whatever comes after it: worked out once, and kept.
+"""The columns of the tokens of a vocabulary in a fragment, whatever comes after it: worked out once, and kept.
 
 A token may end the fragment and go on: of `x", "` the first two bytes belong to a string, the other three to the text after it.
 Only the automaton in which the fragment stands knows what these three do there. So here they lead to the end and a *remainder*,
@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from logitkit.budget import one_budget, outside_budget, spend_once
 from logitkit.compiler.bounded_cache import BoundedCache
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.sorting import stable_order, which_of
 from logitkit.compiler.bytes.string_fragment import QUOTE, StringFragment
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets, sums_by_run
 from logitkit.compiler.tokens.effects.text_remainders import TextRemainders
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, TokenClasses, classes_by_level
@@ -51,7 +51,7 @@ class FragmentTokens:
     Args:
         class_of: [V] class of each token; class 0 is dead everywhere.
         group: [C] the group of each class.
-        table: The behaviour of each group.
+        table: The column of each group.
         inner: [G] uint64, a digest of all entries of a group that stay in the fragment.
         inner_set: [G] the number of the set of these entries.
         ended: Each class with each end that it leads to, as numbers, ascending; see `ended_by` and `find_ended`.
@@ -68,7 +68,7 @@ class FragmentTokens:
 
     class_of: Ints
     group: NDArray[np.int64]
-    table: Behaviours
+    table: TransitionColumns
     inner: NDArray[np.uint64]
     inner_set: NDArray[np.int64]
     ended: NDArray[np.int64]
@@ -165,7 +165,7 @@ def _by_remainder(
         vocabulary: The tokens.
         work: The steps that were counted before.
     """
-    table, of_vocabulary = classes.behaviours, vocabulary.remainders
+    table, of_vocabulary = classes.transitions, vocabulary.remainders
     owner = np.repeat(np.arange(len(table)), np.diff(table.start))
     is_end = targets.is_end(table.target)
     outside = np.flatnonzero(is_end)
@@ -228,7 +228,7 @@ def _by_remainder(
     )
 
 
-def _inside(table: Behaviours, inside: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def _inside(table: TransitionColumns, inside: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Return the digest and the number of the set of those entries of each group that stay in the fragment."""
     start = np.append(0, np.cumsum(inside))[table.start]
     sets = PairSets(start, table.source[inside], table.target[inside])

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import took
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, merge, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, merge, starts
 from logitkit.compiler.tokens.closing.dead_ends import without_dead_ends
 from logitkit.compiler.tokens.effects.common_classes import Side, common_classes
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton, commonest_end, complete_with
@@ -60,7 +60,7 @@ def intersect(a: TokenAutomaton, b: TokenAutomaton, limits: Limits) -> TokenAuto
     source, target = (number.of(np.concatenate([getattr(m, side) for m in moves])) for side in ("source", "target"))
     symbol = np.concatenate([m.symbol for m in moves])
     order = np.argsort(symbol * np.int64(states) + source)
-    behaviours = Behaviours(
+    transitions = TransitionColumns(
         np.zeros(side_a.classes, np.int64),
         starts(np.bincount(symbol, minlength=side_a.classes)),
         source[order],
@@ -76,12 +76,12 @@ def intersect(a: TokenAutomaton, b: TokenAutomaton, limits: Limits) -> TokenAuto
     if a.fallback is not None or b.fallback is not None:
         fallback = np.arange(states)
         fallback[FIRST_STATE:] = number.of(product.below(known))
-    behaviours, alive = without_dead_ends(behaviours, complete_with(accepting, ends, a.eos_ids), fallback)
+    transitions, alive = without_dead_ends(transitions, complete_with(accepting, ends, a.eos_ids), fallback)
     first = int(number.of(np.array([start]))[0])
     if not alive[first]:
         return None
-    behaviours, merged = merge(behaviours)
-    return TokenAutomaton.of(merged[class_of], behaviours, accepting, first, a.eos_ids, a.pad_id, fallback, ends)
+    transitions, merged = merge(transitions)
+    return TokenAutomaton.of(merged[class_of], transitions, accepting, first, a.eos_ids, a.pad_id, fallback, ends)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

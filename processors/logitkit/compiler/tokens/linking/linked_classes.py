@@ -19,11 +19,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import distinct, examples, pair_numbers, stable_order
 from logitkit.compiler.bytes.string_fragment import QUOTE, FragmentInstances
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets, sums_by_run
 from logitkit.compiler.tokens.effects.rests import Rests
@@ -66,7 +66,7 @@ def linked_classes(
         falls_back: Whether override states list only what they do otherwise than their base states.
 
     Returns:
-        The class of every token, and the behaviour of every class. Class 0 is dead from every state.
+        The class of every token, and the column of every class. Class 0 is dead from every state.
 
     Raises:
         PatternTooLarge: There is too much to do.
@@ -175,9 +175,9 @@ class _Link:
         # All tokens are looked at here only.
         class_of = number[common].take(partition.class_of)
         class_of[met] = number[count + which]
-        return TokenClasses(class_of, self._behaviours(class_of, examples[kept]))
+        return TokenClasses(class_of, self._transitions(class_of, examples[kept]))
 
-    def _behaviours(self, class_of: Ints, examples: Ints) -> Behaviours:
+    def _transitions(self, class_of: Ints, examples: Ints) -> TransitionColumns:
         """Return what each class does: what its example does."""
         source, token, action = self.found
         symbol = class_of[token]
@@ -195,7 +195,7 @@ class _Link:
         order = np.argsort(symbol.astype(np.uint16) if len(examples) < 2**16 else symbol, kind="stable")
         count = np.bincount(symbol, minlength=len(examples))
         nothing = np.zeros(len(examples), np.int32)
-        return Behaviours(nothing, starts(count), source[order], target[order])
+        return TransitionColumns(nothing, starts(count), source[order], target[order])
 
     def _of_fragments(self, examples: Ints, overridden: _Overridden) -> list[tuple[Ints, ...]]:
         """Return the entries of fragments, except those that walks override, as columns of classes, states and actions."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.string_fragment import FragmentInstances
+from logitkit.compiler.bytes.transition_columns import Ints
 from logitkit.compiler.tokens.effects.counted_links import counted_ends, counted_moves
 from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets
 from logitkit.compiler.tokens.effects.rests import Rests
@@ -33,7 +33,7 @@ class LinkedFragment:
 
     Args:
         instances: The instances.
-        known: The behaviours of tokens in the fragment.
+        known: The columns of tokens in the fragment.
         merged: For each class of tokens there, the class of those that do alike in all instances; 0 is dead.
         source: The state of each entry, ascending.
         symbol: Its class.
@@ -60,7 +60,7 @@ def linked_fragment(
     Args:
         number: The number of the fragment.
         instances: The instances of all fragments.
-        known: The behaviours of tokens in the fragment.
+        known: The columns of tokens in the fragment.
         rests: The actions of remainders after it.
         limits: Bounds on the work.
 

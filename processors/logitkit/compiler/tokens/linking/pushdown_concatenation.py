@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.bytes.transition_columns import Ints
 from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE
 from logitkit.compiler.tokens.linking.token_concatenation import Ends, joined
 from logitkit.compiler.tokens.markers.before_marker import BeforeMarker

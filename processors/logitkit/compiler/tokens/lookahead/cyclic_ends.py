@@ -12,7 +12,7 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Ints
+from logitkit.compiler.bytes.transition_columns import Ints
 from logitkit.compiler.tokens.effects.suffix_store import Index
 from logitkit.errors import PatternTooLarge
 

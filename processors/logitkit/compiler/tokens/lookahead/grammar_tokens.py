@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import took
-from logitkit.compiler.bytes.behaviours import Behaviours, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
+from logitkit.compiler.bytes.transition_columns import TransitionColumns, starts
 from logitkit.compiler.tokens.closing.grammar_closing import grammar_closing_costs
 from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
@@ -87,18 +87,18 @@ def grammar_automaton(
     numbers = store.of_bytes()[-1 - len(dfa.special_tokens) :]
     took(store.work + len(classes.class_of) // IDS_A_STEP)
     class_of = classes.class_of.astype(np.int32)
-    first = len(classes.behaviours)
+    first = len(classes.transitions)
     # The special token that stands for many comes first, so that the others take their tokens from it.
     special_tokens = dict(sorted(zip(dfa.special_tokens, range(first, first + len(dfa.special_tokens)), strict=True)))
     whole = special_tokens.pop(WHOLE, None)
     for special_token, number in special_tokens.items():
         class_of[vocabulary.without_text if special_token == OTHERS else special_token] = number
-    behaviours = Behaviours.joined([classes.behaviours, store.table.take(numbers)])
+    transitions = TransitionColumns.joined([classes.transitions, store.table.take(numbers)])
     if whole is not None:
-        behaviours = _with_wholes(
-            behaviours, whole, np.unique(class_of[whole_tokens(special_tokens, vocabulary)]), limits
+        transitions = _with_wholes(
+            transitions, whole, np.unique(class_of[whole_tokens(special_tokens, vocabulary)]), limits
         )
-    layers = _layers(behaviours)
+    layers = _layers(transitions)
     if len(layers) > 1 and closing:
         raise ConfigurationError(
             f"closing needs a deterministic grammar, and {name} is not deterministic; leave out 'closing'"
@@ -134,7 +134,7 @@ def grammar_automaton(
         made.append(
             TokenAutomaton.of(
                 class_of,
-                table.behaviours,
+                table.transitions,
                 accepting,
                 dfa.start,
                 vocabulary.eos_ids,
@@ -152,30 +152,34 @@ def _reads_beside_wholes(dfa: PushdownDfa) -> bool:
     return at is not None and bool(dfa.step[dfa.step[:, bytes_ + at] != DEAD, :bytes_].any())
 
 
-def _with_wholes(behaviours: Behaviours, whole: int, classes: NDArray[np.int32], limits: Limits) -> Behaviours:
+def _with_wholes(
+    transitions: TransitionColumns, whole: int, classes: NDArray[np.int32], limits: Limits
+) -> TransitionColumns:
     """Let some classes also do what `WHOLE` does, where a class that does both lists a state twice."""
-    one = behaviours.take(np.array([whole]))
+    one = transitions.take(np.array([whole]))
     limits.spend(len(classes) * len(one.source) // ENTRIES_A_STEP)
-    owner = np.repeat(np.arange(len(behaviours)), np.diff(behaviours.start))
+    owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
     owner = np.append(owner, np.repeat(classes, len(one.source)))
-    source = np.append(behaviours.source, np.tile(one.source, len(classes)))
-    target = np.append(behaviours.target, np.tile(one.target, len(classes)))
+    source = np.append(transitions.source, np.tile(one.source, len(classes)))
+    target = np.append(transitions.target, np.tile(one.target, len(classes)))
     owner, source, target = np.unique(np.stack([owner, source, target]), axis=1)
-    return Behaviours(behaviours.default, starts(np.bincount(owner, minlength=len(behaviours))), source, target)
+    return TransitionColumns(
+        transitions.default, starts(np.bincount(owner, minlength=len(transitions))), source, target
+    )
 
 
-def _layers(behaviours: Behaviours) -> list[Behaviours]:
-    """Split behaviours that list states several times into such that list each once."""
-    owner = np.repeat(np.arange(len(behaviours)), np.diff(behaviours.start))
+def _layers(transitions: TransitionColumns) -> list[TransitionColumns]:
+    """Split columns that list states several times into such that list each once."""
+    owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
     where = np.arange(len(owner))
-    same = (owner[1:] == owner[:-1]) & (behaviours.source[1:] == behaviours.source[:-1])
+    same = (owner[1:] == owner[:-1]) & (transitions.source[1:] == transitions.source[:-1])
     # How many entries for the same state come before each.
     rank = where - np.maximum.accumulate(np.where(np.append(False, same)[: len(owner)], 0, where))
     found = []
     for layer in range(1 + int(rank.max(initial=0))):
         kept = rank == layer
-        start = np.searchsorted(owner[kept], np.arange(len(behaviours) + 1))
-        found.append(Behaviours(behaviours.default, start, behaviours.source[kept], behaviours.target[kept]))
+        start = np.searchsorted(owner[kept], np.arange(len(transitions) + 1))
+        found.append(TransitionColumns(transitions.default, start, transitions.source[kept], transitions.target[kept]))
     if len(found) > MOST_LAYERS:
         raise PatternTooLarge(
             f"the grammar is ambiguous: a token has {len(found)} outcomes at once, more than {MOST_LAYERS}; simplify its rules"

@@ -1,6 +1,6 @@
-"""The behaviours of the ends of tokens in a pushdown automaton that looks at a byte before it reads it.
+"""The columns of the ends of tokens in a pushdown automaton that looks at a byte before it reads it.
 
-As in `suffix_behaviours`, the behaviour of a byte and a text after it follows from the byte's class and the text's behaviour,
+As in `suffix_columns`, the column of a byte and a text after it follows from the byte's class and the text's column,
 shorter ends first. But here a state may pop a frame and then look at the same byte again: what the text does there depends on
 what the *same* text does in another state.
 
@@ -14,7 +14,7 @@ those of the ends that it leads to. Levels are worked out in their order. Some e
 pops any number of frames. They have no level, and are worked out last, together: their rests get numbers before their content
 is known.
 
-If the automaton has several actions for a symbol, so have its texts: a behaviour then lists a state several times. A pop that
+If the automaton has several actions for a symbol, so have its texts: a column then lists a state several times. A pop that
 leads to several actions after a frame is several pops, the first with the first action after each frame, and so on.
 """
 
@@ -25,11 +25,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
 from logitkit.compiler.bytes.sorting import which_of
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.suffix_store import Index, SuffixStore
 from logitkit.compiler.tokens.lookahead.cyclic_ends import CYCLIC, levels_of, ways_of, widths_of
@@ -56,7 +56,7 @@ SEVERAL_STEPS = 4
 
 
 class LookaheadSuffixes(SuffixStore):
-    """The behaviours of the ends of tokens.
+    """The columns of the ends of tokens.
 
     Args:
         dfa: The automaton.
@@ -103,7 +103,7 @@ class LookaheadSuffixes(SuffixStore):
         self._inner = Index(edge_from, width * self.ends, edge_to % max(self.ends, 1), frame[pair])
 
     def of_bytes(self) -> Ints:
-        """Return the number of the behaviour of every symbol: of bytes, special tokens, and the end of the text."""
+        """Return the number of the column of every symbol: of bytes, special tokens, and the end of the text."""
         states = np.arange(FINISHED, self.dfa.states)
         owner = np.repeat(np.arange(self.width), len(states))
         everywhere = np.tile(states, self.width)
@@ -111,7 +111,7 @@ class LookaheadSuffixes(SuffixStore):
         return self._before_text(*self._read(owner, everywhere, everywhere, symbols), symbols)
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
-        """Return the numbers of the behaviours `which`, each with a byte of the class `symbol` before it."""
+        """Return the numbers of the columns `which`, each with a byte of the class `symbol` before it."""
         table = self.table
         count = table.start[which + 1] - table.start[which]
         self.limits.check_work(self.work + EXCEPTION_STEPS * int(count.sum()) // 4)
@@ -129,7 +129,7 @@ class LookaheadSuffixes(SuffixStore):
         return self._before_text(owner, source, target, symbol)
 
     def _read_forward(self, which: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return what states do that read the symbol before each of some behaviours: index, state, action; in order."""
+        """Return what states do that read the symbol before each of some columns: index, state, action; in order."""
         table = self.table
         distinct, row = which_of(which)
         place, owner = expand(table.start[distinct], table.start[distinct + 1] - table.start[distinct])
@@ -144,13 +144,13 @@ class LookaheadSuffixes(SuffixStore):
         return owner[live], source[live], does[live]
 
     def _read(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return what states do that read the symbol before each of some behaviours: behaviour, state, action.
+        """Return what states do that read the symbol before each of some columns: column, state, action.
 
         Args:
-            owner: Which behaviour each exception is of.
+            owner: Which column each exception is of.
             at: The state that it begins in.
             does: Its action.
-            symbol: The symbol before each behaviour.
+            symbol: The symbol before each column.
         """
         key = symbol[owner] * np.int64(self.dfa.states) + at
         found, (source,) = self._from.under(key)
@@ -165,7 +165,7 @@ class LookaheadSuffixes(SuffixStore):
         return owner[live], source[live], target[live]
 
     def _before_text(self, owner: Ints, source: Ints, target: Ints, symbol: Ints) -> Ints:
-        """Return the numbers of behaviours that begin with some symbols, given what states do that read these."""
+        """Return the numbers of columns that begin with some symbols, given what states do that read these."""
         parts = [(owner, source, target)]
         if self.ends:
             self._add_pops(parts, symbol)
@@ -181,7 +181,7 @@ class LookaheadSuffixes(SuffixStore):
             owner, source, target = owner[order], source[order], target[order]
         source, target = source.astype(np.int32), target.astype(np.int32)
         start = starts(np.bincount(owner, minlength=len(symbol)))
-        met = Behaviours(np.zeros(len(symbol), np.int32), start, source, target)
+        met = TransitionColumns(np.zeros(len(symbol), np.int32), start, source, target)
         return self._numbers(met, EXCEPTION_STEPS * len(source))
 
     def _moved(self, move: Ints, inside: Ints) -> Ints:
@@ -214,14 +214,14 @@ class LookaheadSuffixes(SuffixStore):
             parts.append(self._popped_in_cycles(owner, end, frame, does, symbol))
 
     def _poppable(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        """Return the pops that lead to some states: behaviour, end, frame, action after it, level of the end."""
+        """Return the pops that lead to some states: column, end, frame, action after it, level of the end."""
         found, (end, frame) = self._before.under(at)
         at = symbol[owner[found]] * self.ends + end
         pops = self._pops[at]
         return owner[found][pops], end[pops], frame[pops], does[found][pops], self._level[at[pops]]
 
     def _popped(self, owner: Ints, end: Ints, frame: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return what states do that pop: behaviour, state, action."""
+        """Return what states do that pop: column, state, action."""
         order = np.lexsort((frame, end, owner))
         owner, end, frame, does = owner[order], end[order], frame[order], does[order]
         first = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (end[1:] != end[:-1]))[: len(owner)])

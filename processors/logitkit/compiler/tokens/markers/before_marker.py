@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from logitkit.budget import one_budget, outside_budget, spend_once
 from logitkit.compiler.bounded_cache import BoundedCache
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.concatenation import until_marker
 from logitkit.compiler.bytes.nested_concatenation import only_the_empty_text
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import stable_order
 from logitkit.compiler.bytes.special_tokens import free_states, with_special_tokens
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.tokens.closing.dead_ends import without_dead_ends
 from logitkit.compiler.tokens.effects.common_classes import Side, listed
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
@@ -121,7 +121,7 @@ def before_token(first: TokenAutomaton, marker: int, limits: Limits, falls_back:
     target = np.concatenate([target[kept], np.full(len(accepting), MarkerTargets(states).ended(0))])
     order = np.argsort(symbol * np.int64(states) + source)
     begin = starts(np.bincount(symbol, minlength=last + 1))
-    table = Behaviours(np.zeros(last + 1, np.int64), begin, source[order], target[order])
+    table = TransitionColumns(np.zeros(last + 1, np.int64), begin, source[order], target[order])
     # The end of the marker is one more state here.
     fallback = np.append(side.below, states) if falls_back else None
     table, alive = without_dead_ends(table, np.arange(states + 1) == states, fallback)
@@ -133,7 +133,7 @@ def before_token(first: TokenAutomaton, marker: int, limits: Limits, falls_back:
     return BeforeMarker(class_of, np.arange(last + 1), *rows, nothing, (b"",), first.start, states, fallback)
 
 
-def _by_state(table: Behaviours, states: int) -> tuple[NDArray[np.int64], Ints, Ints]:
+def _by_state(table: TransitionColumns, states: int) -> tuple[NDArray[np.int64], Ints, Ints]:
     """Return where the rows of states begin, the groups that they list, and the targets."""
     order = stable_order(table.source)
     group = np.repeat(np.arange(len(table), dtype=np.int32), np.diff(table.start))
@@ -200,16 +200,16 @@ def _before_text(whole: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> Befo
     store = fragment_store(step, whole.byte_class, in_store, limits)
     classes = classes_by_level(store, whole.byte_class, trie)
     work = store.work + len(classes.class_of) // IDS_A_STEP
-    table, class_of = classes.behaviours, classes.class_of.astype(np.int32)
+    table, class_of = classes.transitions, classes.class_of.astype(np.int32)
     target = table.target.astype(np.int64)
     target = np.where(in_store.is_end(target), targets.ended(in_store.ended(target)[1]), target)
-    table = Behaviours(table.default, table.start, table.source, target)
+    table = TransitionColumns(table.default, table.start, table.source, target)
     free = np.flatnonzero(free_states(whole)[kept])
     if len(free):
         # One more class: all ids without text.
         class_of[vocabulary.without_text] = len(table)
         bounds = np.array([0, len(free)])
-        table = Behaviours.joined([table, Behaviours(np.zeros(1, np.int64), bounds, free, free)])
+        table = TransitionColumns.joined([table, TransitionColumns(np.zeros(1, np.int64), bounds, free, free)])
     special_tokens = {t: number[leads[kept]] for t, leads in whole.special_tokens.items()}
     class_of, table = with_special_tokens(class_of, table, special_tokens, vocabulary.trie.node_of_id)
     class_of[[*vocabulary.eos_ids]] = 0
@@ -219,7 +219,7 @@ def _before_text(whole: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> Befo
 
 
 def _by_remainder(
-    class_of: Ints, table: Behaviours, targets: MarkerTargets, vocabulary: Vocabulary
+    class_of: Ints, table: TransitionColumns, targets: MarkerTargets, vocabulary: Vocabulary
 ) -> tuple[Ints, NDArray[np.int64], NDArray[np.int64], tuple[bytes, ...]]:
     """Cut groups into classes whose tokens leave the same bytes, and number these."""
     owner = np.repeat(np.arange(len(table)), np.diff(table.start))

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from logitkit.budget import took
-from logitkit.compiler.bytes.behaviours import Moves
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.transition_columns import Moves
 from logitkit.compiler.characters.assertions import has_assertions
 from logitkit.compiler.language import byte_dfa_of, repeated_record
 from logitkit.compiler.tokens.closing.dead_ends import may_have_dead_ends
-from logitkit.compiler.tokens.effects.behaviour_store import BehaviourStore
+from logitkit.compiler.tokens.effects.column_store import ColumnStore
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_shape
 from logitkit.compiler.tokens.records.record_states import RecordStates
 from logitkit.compiler.tokens.records.repetition import Repetition
@@ -73,12 +73,12 @@ def record_automaton(tree: Node, vocabulary: Vocabulary, limits: Limits) -> Toke
     work = dfa.step.size // 4
     limits.check_work(2 * work)
     first_block = FIRST_STATE + states.block
-    store = BehaviourStore(Moves.of(dfa), limits, work, sources=first_block)
+    store = ColumnStore(Moves.of(dfa), limits, work, sources=first_block)
     classes = classes_by_shape(store, dfa.byte_class, vocabulary)
     took(store.work + len(classes.class_of) // IDS_A_STEP)
     accepting = dfa.accepting[:first_block]
     eos_ids, pad_id = vocabulary.eos_ids, vocabulary.pad_id
-    first = TokenAutomaton.of(classes.class_of, classes.behaviours, accepting, FIRST_STATE, eos_ids, pad_id)
+    first = TokenAutomaton.of(classes.class_of, classes.transitions, accepting, FIRST_STATE, eos_ids, pad_id)
     row = len(first.row_class)
     limits.spend(size * records.maximum + row * records.maximum // ENTRIES_A_STEP)
     return Repetition(first, size, copies, records.minimum, records.maximum).automaton()

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
+from logitkit.compiler.bytes.transition_columns import Ints, starts
 from logitkit.compiler.tokens.records.record_states import RecordStates
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 

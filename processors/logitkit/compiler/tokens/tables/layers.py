@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.nested_dfa import TokenLimit
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -21,11 +21,13 @@ __all__ = ["in_layers"]
 ENTRIES_A_STEP = 3
 
 
-def in_layers(behaviours: Behaviours, token_limits: tuple[TokenLimit, ...], states: int, limits: Limits) -> Behaviours:
-    """Return the behaviours of classes with those of all layers.
+def in_layers(
+    transitions: TransitionColumns, token_limits: tuple[TokenLimit, ...], states: int, limits: Limits
+) -> TransitionColumns:
+    """Return the columns of classes with those of all layers.
 
     Args:
-        behaviours: The behaviour of each class in all other states; the default of each is dead.
+        transitions: The column of each class in all other states; the default of each is dead.
         token_limits: The texts.
         states: The number of states.
         limits: Bounds on the work.
@@ -34,14 +36,14 @@ def in_layers(behaviours: Behaviours, token_limits: tuple[TokenLimit, ...], stat
         PatternTooLarge: There are too many layers.
     """
     for limit in token_limits:
-        behaviours = _in_layers(behaviours, limit, states, limits)
-    return behaviours
+        transitions = _in_layers(transitions, limit, states, limits)
+    return transitions
 
 
-def _in_layers(behaviours: Behaviours, limit: TokenLimit, states: int, limits: Limits) -> Behaviours:
+def _in_layers(transitions: TransitionColumns, limit: TokenLimit, states: int, limits: Limits) -> TransitionColumns:
     size, most = len(limit.later), limit.most
-    owner = np.repeat(np.arange(len(behaviours)), np.diff(behaviours.start))
-    source, target = behaviours.source.astype(np.int64), behaviours.target.astype(np.int64)
+    owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
+    source, target = transitions.source.astype(np.int64), transitions.target.astype(np.int64)
     local = np.full(states, -1)
     local[limit.later] = np.arange(size)
     fresh = np.zeros(states, bool)
@@ -70,8 +72,8 @@ def _in_layers(behaviours: Behaviours, limit: TokenLimit, states: int, limits: L
     ]
     owner, source, target = (np.concatenate(column) for column in zip(*columns, strict=True))
     order = np.argsort(owner, kind="stable")
-    begin = starts(np.bincount(owner, minlength=len(behaviours)))
-    return Behaviours(behaviours.default, begin, _narrow(source[order]), _narrow(target[order]))
+    begin = starts(np.bincount(owner, minlength=len(transitions)))
+    return TransitionColumns(transitions.default, begin, _narrow(source[order]), _narrow(target[order]))
 
 
 def _state(limit: TokenLimit, layer: NDArray[np.int64], local: Ints, size: int) -> NDArray[np.int64]:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.sorting import stable_order
+from logitkit.compiler.bytes.transition_columns import Ints, starts
 from logitkit.vocabulary.ranges import expand
 
 __all__ = ["Rows", "chain_lengths", "shortened"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Ints
+from logitkit.compiler.bytes.transition_columns import Ints
 
 __all__ = ["FLAT", "StackActions"]
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import FINISHED
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.tokens.tables.place import Place
 from logitkit.compiler.tokens.tables.pushdown_table import PushdownTable
 from logitkit.compiler.tokens.tables.short_fallbacks import Rows, shortened
@@ -78,7 +78,7 @@ class TokenAutomaton(PushdownTable):
     def of(
         cls,
         class_of: Ints,
-        behaviours: Behaviours,
+        transitions: TransitionColumns,
         accepting: NDArray[np.bool_],
         start: int,
         eos_ids: Iterable[int],
@@ -92,12 +92,12 @@ class TokenAutomaton(PushdownTable):
 
         Args:
             class_of: [V] class of each token.
-            behaviours: The behaviour of each class.
+            transitions: The column of each class.
             accepting: [S] where EOS ids are legal that are not among `ends`.
             start: The start state.
             eos_ids: Ids that end a sequence.
             pad_id: Id that a finished row may emit besides.
-            fallback: [S] the state that each state falls back to, where the behaviours list only what differs from that.
+            fallback: [S] the state that each state falls back to, where the columns list only what differs from that.
             ends: For some EOS ids [S] where they are legal; what their classes do otherwise does not count.
             nesting: The actions, which are the targets that are not states.
             end_class: The class of EOS ids that are not among `ends`, if they do more than finish: they may pop frames first.
@@ -106,22 +106,22 @@ class TokenAutomaton(PushdownTable):
         eos_ids = sorted(eos_ids)
         # An end that is legal nowhere keeps its class, which is dead.
         own = {end: found for end, found in ends.items() if found.any()}
-        finish = [_finishing(found, behaviours) for found in (*own.values(), accepting)]
-        behaviours = Behaviours.joined([behaviours, *(finish if end_class is None else finish[:-1])])
-        classes = len(behaviours)
+        finish = [_finishing(found, transitions) for found in (*own.values(), accepting)]
+        transitions = TransitionColumns.joined([transitions, *(finish if end_class is None else finish[:-1])])
+        classes = len(transitions)
         if end_class is None:
             end_class = classes - 1
         narrow = np.uint8 if classes <= 2**8 else np.int16 if classes < 2**15 else np.int32
         class_of = class_of.astype(narrow)
         class_of[list(own)] = np.arange(classes - len(own), classes) - (end_class == classes - 1)
         class_of[[end for end in eos_ids if end not in ends]] = end_class
-        owner = np.repeat(np.arange(classes, dtype=narrow), behaviours.start[1:] - behaviours.start[:-1])
+        owner = np.repeat(np.arange(classes, dtype=narrow), transitions.start[1:] - transitions.start[:-1])
         # A stable sort of 16-bit numbers is a radix sort: linear.
-        order = np.argsort(behaviours.source.astype(np.uint16 if states < 2**16 else np.int32), kind="stable")
+        order = np.argsort(transitions.source.astype(np.uint16 if states < 2**16 else np.int32), kind="stable")
         # Actions are targets beyond its states.
-        highest = max(states, int(behaviours.target.max(initial=0)))
-        target: Ints = behaviours.target.astype(np.int16 if highest < 2**15 else np.int32)
-        row_start = starts(np.bincount(behaviours.source, minlength=states))
+        highest = max(states, int(transitions.target.max(initial=0)))
+        target: Ints = transitions.target.astype(np.int16 if highest < 2**15 else np.int32)
+        row_start = starts(np.bincount(transitions.source, minlength=states))
         row_class, row_target = owner.take(order), target.take(order)
         if fallback is not None:
             row_start, row_class, row_target, fallback = shortened(
@@ -129,7 +129,7 @@ class TokenAutomaton(PushdownTable):
             )
         return cls(
             class_of=class_of,
-            default=behaviours.default.astype(np.int32),
+            default=transitions.default.astype(np.int32),
             row_start=row_start,
             row_class=row_class,
             row_target=row_target,
@@ -250,8 +250,8 @@ class TokenAutomaton(PushdownTable):
         return replace(self, row_start=start, row_class=symbol.astype(self.row_class.dtype), row_target=target)
 
 
-def _finishing(legal: NDArray[np.bool_], behaviours: Behaviours) -> Behaviours:
-    """Return what an EOS id does that is legal in some states, in the types of other behaviours."""
-    source = np.flatnonzero(legal).astype(behaviours.source.dtype)
-    target = np.full(len(source), FINISHED, behaviours.target.dtype)
-    return Behaviours(np.zeros(1, behaviours.default.dtype), np.array([0, len(source)]), source, target)
+def _finishing(legal: NDArray[np.bool_], transitions: TransitionColumns) -> TransitionColumns:
+    """Return what an EOS id does that is legal in some states, in the types of other columns."""
+    source = np.flatnonzero(legal).astype(transitions.source.dtype)
+    target = np.full(len(source), FINISHED, transitions.target.dtype)
+    return TransitionColumns(np.zeros(1, transitions.default.dtype), np.array([0, len(source)]), source, target)

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.transition_columns import Ints
 from logitkit.compiler.tokens.tables.short_fallbacks import chain_lengths
 from logitkit.vocabulary.ranges import expand
 

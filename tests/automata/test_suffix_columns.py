@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from logitkit.compiler.tokens.effects import suffix_behaviours
-from logitkit.compiler.tokens.effects.suffix_behaviours import SuffixBehaviours
+from logitkit.compiler.tokens.effects import suffix_columns
+from logitkit.compiler.tokens.effects.suffix_columns import SuffixColumns
 from logitkit.compiler.tokens.effects.token_classes import classes_by_level
 from logitkit.limits import DEFAULT_LIMITS
 from tests.json_schema.acceptance import nested
@@ -32,11 +32,11 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-def behaviours(schema: Any) -> list[dict[int, Any]]:
+def transitions(schema: Any) -> list[dict[int, Any]]:
     """The effect of each token, by the state in which it begins."""
     dfa = nested(schema)
     assert dfa.frames
-    store = SuffixBehaviours(dfa, DEFAULT_LIMITS, 0)
+    store = SuffixColumns(dfa, DEFAULT_LIMITS, 0)
     classes = classes_by_level(store, dfa.byte_class, MERGED.reversed_trie)
     known: dict[int, Any] = {}
 
@@ -49,8 +49,8 @@ def behaviours(schema: Any) -> list[dict[int, Any]]:
 
     found = []
     for which in classes.class_of.tolist():
-        own = slice(classes.behaviours.start[which], classes.behaviours.start[which + 1])
-        source, target = classes.behaviours.source[own].tolist(), classes.behaviours.target[own].tolist()
+        own = slice(classes.transitions.start[which], classes.transitions.start[which + 1])
+        source, target = classes.transitions.source[own].tolist(), classes.transitions.target[own].tolist()
         assert source == sorted(source)
         found.append({state: action(number) for state, number in zip(source, target, strict=True)})
     return found
@@ -58,9 +58,9 @@ def behaviours(schema: Any) -> list[dict[int, Any]]:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_both_ways_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suffix_behaviours, "LONG", 10**9)
-    expected = behaviours(SCHEMAS[name])
+    monkeypatch.setattr(suffix_columns, "LONG", 10**9)
+    expected = transitions(SCHEMAS[name])
     for alike in (1, 16, 10**9):
-        monkeypatch.setattr(suffix_behaviours, "LONG", 0)
-        monkeypatch.setattr(suffix_behaviours, "ALIKE", alike)
-        assert behaviours(SCHEMAS[name]) == expected
+        monkeypatch.setattr(suffix_columns, "LONG", 0)
+        monkeypatch.setattr(suffix_columns, "ALIKE", alike)
+        assert transitions(SCHEMAS[name]) == expected

@@ -1,15 +1,15 @@
-"""The behaviours of the prefixes of tokens: a number stands for a behaviour through all levels of a trie."""
+"""The columns of the prefixes of tokens: a number stands for a column through all levels of a trie."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves, of_bytes, starts, then_byte
 from logitkit.compiler.bytes.byte_dfa import NOT_LISTED
-from logitkit.compiler.tokens.effects.behaviour_table import BehaviourTable
+from logitkit.compiler.bytes.transition_columns import Ints, Moves, TransitionColumns, of_bytes, starts, then_byte
+from logitkit.compiler.tokens.effects.column_table import ColumnTable
 from logitkit.limits import Limits
 
-# Behaviours of more exceptions, or this few behaviours at once, are stepped one by one: calls of numpy cost little beside them.
+# Columns of more exceptions, or this few columns at once, are stepped one by one: calls of numpy cost little beside them.
 LONG = 128
 FEW = 10
 
@@ -17,8 +17,8 @@ FEW = 10
 EXCEPTIONS_A_STEP = 4
 
 
-class BehaviourStore(BehaviourTable):
-    """Numbers behaviours as they are met; behaviour 0 leads to death from everywhere.
+class ColumnStore(ColumnTable):
+    """Numbers columns as they are met; column 0 leads to death from everywhere.
 
     Args:
         moves: The automaton.
@@ -38,17 +38,19 @@ class BehaviourStore(BehaviourTable):
         return len(self.moves.step)
 
     def of_bytes(self) -> Ints:
-        """Return the number of the behaviour of every byte class."""
+        """Return the number of the column of every byte class."""
         return self._add(of_bytes(self.moves) if self.sources is None else self._of_sources(self.sources))
 
-    def _of_sources(self, sources: int) -> Behaviours:
+    def _of_sources(self, sources: int) -> TransitionColumns:
         step = self.moves.step
         symbol, source = np.nonzero(step[:, :sources])
         start = starts(np.bincount(symbol, minlength=len(step)))
-        return Behaviours(np.zeros(len(step), step.dtype), start, source.astype(step.dtype), step[symbol, source])
+        return TransitionColumns(
+            np.zeros(len(step), step.dtype), start, source.astype(step.dtype), step[symbol, source]
+        )
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
-        """Return the numbers of the behaviours `which`, each followed by a byte of the class `symbol`."""
+        """Return the numbers of the columns `which`, each followed by a byte of the class `symbol`."""
         table = self.table
         if len(which) <= FEW:
             return np.array(self._one_by_one(which, symbol))
@@ -91,7 +93,7 @@ class BehaviourStore(BehaviourTable):
         if fresh:
             default_of, source_of, target_of = zip(*fresh, strict=True)
             begin = starts(np.array([*map(len, source_of)]))
-            new = Behaviours(np.array(default_of), begin, np.concatenate(source_of), np.concatenate(target_of))
+            new = TransitionColumns(np.array(default_of), begin, np.concatenate(source_of), np.concatenate(target_of))
             self._append(new)
         return numbers
 
@@ -101,5 +103,5 @@ class BehaviourStore(BehaviourTable):
         found: Ints = rows[symbol].take(target)
         return found
 
-    def _add(self, met: Behaviours) -> Ints:
+    def _add(self, met: TransitionColumns) -> Ints:
         return self._numbers(met, len(met.source) // EXCEPTIONS_A_STEP)

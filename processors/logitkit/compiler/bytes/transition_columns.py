@@ -15,7 +15,7 @@ from logitkit.vocabulary.ranges import expand
 # Integers of any width: states are kept as narrow as they come.
 Ints: TypeAlias = NDArray[Any]
 
-# Where behaviours have more exceptions than this, they are copied one by one.
+# Where columns have more exceptions than this, they are copied one by one.
 MANY = 64
 
 # Tables of at most this many moves are looked at as a whole.
@@ -26,13 +26,13 @@ SEEN = 512
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Behaviours:
-    """A compressed table of behaviours.
+class TransitionColumns:
+    """A compressed table of columns.
 
     Args:
         default: [C] target from the states that are not listed.
-        start: [C + 1] where the exceptions of each behaviour begin.
-        source: Source state of each exception, ascending within a behaviour.
+        start: [C + 1] where the exceptions of each column begin.
+        source: Source state of each exception, ascending within a column.
         target: Its target, never the default.
     """
 
@@ -44,19 +44,21 @@ class Behaviours:
     def __len__(self) -> int:
         return len(self.default)
 
-    def take(self, which: Ints) -> Behaviours:
-        """Return some of the behaviours, in that order."""
+    def take(self, which: Ints) -> TransitionColumns:
+        """Return some of the columns, in that order."""
         begin, end = self.start[which], self.start[which + 1]
         start = starts(end - begin)
         if start[-1] > MANY * len(which):
             slices = [slice(a, b) for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
             source = np.concatenate([self.source[s] for s in slices])
-            return Behaviours(self.default[which], start, source, np.concatenate([self.target[s] for s in slices]))
+            return TransitionColumns(
+                self.default[which], start, source, np.concatenate([self.target[s] for s in slices])
+            )
         place, _ = expand(begin, end - begin)
-        return Behaviours(self.default[which], start, self.source[place], self.target[place])
+        return TransitionColumns(self.default[which], start, self.source[place], self.target[place])
 
     @classmethod
-    def joined(cls, parts: Sequence[Behaviours]) -> Behaviours:
+    def joined(cls, parts: Sequence[TransitionColumns]) -> TransitionColumns:
         """Put several tables after one another."""
         return cls(
             np.concatenate([p.default for p in parts]),
@@ -88,8 +90,8 @@ class Moves:
         return cls(np.ascontiguousarray(dfa.step.T, narrow), goes_on, dfa.start)
 
 
-def of_bytes(moves: Moves) -> Behaviours:
-    """Return the behaviour of every byte class.
+def of_bytes(moves: Moves) -> TransitionColumns:
+    """Return the column of every byte class.
 
     The commonest target is the default, as far as some of the states show; with a fallback it is what the start state does, and a
     state lists only what it does otherwise than the state that it falls back to.
@@ -114,15 +116,17 @@ def of_bytes(moves: Moves) -> Behaviours:
     if listed.size <= SMALL:
         which, source = np.nonzero(listed)
         count = np.bincount(which, minlength=len(columns))
-        return Behaviours(default, starts(count), source.astype(columns.dtype), columns[which, source])
+        return TransitionColumns(default, starts(count), source.astype(columns.dtype), columns[which, source])
     # Row by row: arrays of all exceptions at once would be memory new from the system, whose pages cost more than the calls.
     sources = [np.flatnonzero(row).astype(columns.dtype) for row in listed]
     targets = [row.take(source) for row, source in zip(columns, sources, strict=True)]
-    return Behaviours(default, starts(np.array([*map(len, sources)])), np.concatenate(sources), np.concatenate(targets))
+    return TransitionColumns(
+        default, starts(np.array([*map(len, sources)])), np.concatenate(sources), np.concatenate(targets)
+    )
 
 
-def then_byte(moves: Moves, table: Behaviours, which: Ints, symbol: Ints) -> Behaviours:
-    """Return the behaviours `which` of a table, each followed by a byte of the class `symbol`."""
+def then_byte(moves: Moves, table: TransitionColumns, which: Ints, symbol: Ints) -> TransitionColumns:
+    """Return the columns `which` of a table, each followed by a byte of the class `symbol`."""
     place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
     states = moves.step.shape[1]
     default = moves.step[symbol, table.default[which]]
@@ -132,13 +136,13 @@ def then_byte(moves: Moves, table: Behaviours, which: Ints, symbol: Ints) -> Beh
     keep = target != default[owner]
     if moves.goes_on is not None:
         keep &= target != NOT_LISTED
-    return Behaviours(
+    return TransitionColumns(
         default, starts(np.bincount(owner[keep], minlength=len(which))), table.source[place[keep]], target[keep]
     )
 
 
-def contents(table: Behaviours) -> list[tuple[int, bytes]]:
-    """Return of each behaviour what it is: its default and its exceptions, as bytes. Equal ones have equal contents."""
+def contents(table: TransitionColumns) -> list[tuple[int, bytes]]:
+    """Return of each column what it is: its default and its exceptions, as bytes. Equal ones have equal contents."""
     source, target = table.source.tobytes(), table.target.tobytes()
     wide, narrow = table.source.itemsize, table.target.itemsize
     bounds = table.start.tolist()
@@ -148,18 +152,20 @@ def contents(table: Behaviours) -> list[tuple[int, bytes]]:
     ]
 
 
-def merge(table: Behaviours) -> tuple[Behaviours, Ints]:
-    """Keep one of equal behaviours, the dead one as number 0.
+def merge(table: TransitionColumns) -> tuple[TransitionColumns, Ints]:
+    """Keep one of equal columns, the dead one as number 0.
 
     Returns:
-        The distinct behaviours, and the new number of each old one.
+        The distinct columns, and the new number of each old one.
     """
     number: dict[tuple[int, bytes], int] = {(DEAD, b""): 0}
     merged = np.array([number.setdefault(key, len(number)) for key in contents(table)], np.int64)
-    dead = Behaviours(np.zeros(1, table.default.dtype), np.zeros(2, np.int64), table.source[:0], table.target[:0])
+    dead = TransitionColumns(
+        np.zeros(1, table.default.dtype), np.zeros(2, np.int64), table.source[:0], table.target[:0]
+    )
     first = np.full(len(number), -1)
     first[merged[::-1]] = np.arange(len(merged))[::-1]
-    return Behaviours.joined([dead, table.take(first[1:])]), merged
+    return TransitionColumns.joined([dead, table.take(first[1:])]), merged
 
 
 def starts(count: Ints) -> NDArray[np.int64]:

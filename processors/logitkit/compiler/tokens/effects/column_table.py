@@ -1,4 +1,4 @@
-"""All behaviours that have been met, each once, in arrays that grow."""
+"""All columns that have been met, each once, in arrays that grow."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, contents
 from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, contents
 from logitkit.limits import Limits
 
-__all__ = ["BehaviourTable", "Growing"]
+__all__ = ["ColumnTable", "Growing"]
 
 
 class Growing:
@@ -38,8 +38,8 @@ class Growing:
         return self.room[: self.size]
 
 
-class BehaviourTable:
-    """Numbers behaviours as they are met; behaviour 0 leads to death from everywhere.
+class ColumnTable:
+    """Numbers columns as they are met; column 0 leads to death from everywhere.
 
     Args:
         states: The type of the numbers of states.
@@ -61,23 +61,25 @@ class BehaviourTable:
         return self._default.size
 
     @property
-    def table(self) -> Behaviours:
-        """All behaviours so far; views that may lack those that are added later."""
-        return Behaviours(self._default.values, self._start.values, self._source.values, self._target.values)
+    def table(self) -> TransitionColumns:
+        """All columns so far; views that may lack those that are added later."""
+        return TransitionColumns(self._default.values, self._start.values, self._source.values, self._target.values)
 
     def charge(self, steps: int) -> None:
         """Count steps that were taken."""
         self.work += steps
         self.limits.check_work(self.work)
 
-    def _numbers(self, met: Behaviours, steps: int) -> Ints:
-        """Return the numbers of some behaviours that took some steps to find; those not met before get new ones."""
+    def _numbers(self, met: TransitionColumns, steps: int) -> Ints:
+        """Return the numbers of some columns that took some steps to find; those not met before get new ones."""
         self.charge(len(met) + steps)
         numbers = np.zeros(len(met), np.int64)
-        # Most behaviours are dead everywhere.
+        # Most columns are dead everywhere.
         busy = ((met.default != DEAD) | (met.start[1:] > met.start[:-1])).nonzero()[0]
         if len(busy) < len(met):
-            met = Behaviours(met.default[busy], np.append(met.start[busy], met.start[-1]), met.source, met.target)
+            met = TransitionColumns(
+                met.default[busy], np.append(met.start[busy], met.start[-1]), met.source, met.target
+            )
         fresh: list[int] = []
         found: list[int] = []
         for i, content in enumerate(contents(met)):
@@ -91,7 +93,7 @@ class BehaviourTable:
             self._append(met if len(fresh) == len(met) else met.take(np.array(fresh)))
         return numbers
 
-    def _append(self, fresh: Behaviours) -> None:
+    def _append(self, fresh: TransitionColumns) -> None:
         begin = self._source.size
         self._default.append(fresh.default)
         self._start.append(fresh.start[1:] + begin)

@@ -1,4 +1,4 @@
-"""Tables of behaviours."""
+"""Tables of columns."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logitkit.compiler import FIRST_STATE, Occurrences, byte_dfa_of
-from logitkit.compiler.bytes.behaviours import Behaviours, Moves, merge, of_bytes, starts, then_byte
-from logitkit.compiler.tokens.effects import behaviour_store
+from logitkit.compiler.bytes.transition_columns import Moves, TransitionColumns, merge, of_bytes, starts, then_byte
+from logitkit.compiler.tokens.effects import column_store
 from logitkit.compiler.tokens.effects.token_classes import token_classes
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import parse
@@ -21,13 +21,13 @@ EXAMPLES = settings(max_examples=examples(300), deadline=None, suppress_health_c
 STATES = 6
 
 
-def _key(table: Behaviours, i: int) -> tuple[int, tuple[tuple[int, int], ...]]:
+def _key(table: TransitionColumns, i: int) -> tuple[int, tuple[tuple[int, int], ...]]:
     place = slice(int(table.start[i]), int(table.start[i + 1]))
     return int(table.default[i]), tuple(zip(table.source[place].tolist(), table.target[place].tolist(), strict=True))
 
 
 @st.composite
-def _tables(draw: st.DrawFn) -> Behaviours:
+def _tables(draw: st.DrawFn) -> TransitionColumns:
     rows = []
     for _ in range(draw(st.integers(1, 12))):
         default = draw(st.sampled_from((0, 0, 2, 3)))
@@ -36,10 +36,10 @@ def _tables(draw: st.DrawFn) -> Behaviours:
         rows.append((default, [(s, t) for s, t in pairs if t != default]))
     flat = np.array([pair for _, pairs in rows for pair in pairs], np.int64).reshape(-1, 2)
     counts = np.array([len(pairs) for _, pairs in rows])
-    return Behaviours(np.array([d for d, _ in rows]), starts(counts), flat[:, 0], flat[:, 1])
+    return TransitionColumns(np.array([d for d, _ in rows]), starts(counts), flat[:, 0], flat[:, 1])
 
 
-def _check_merge(table: Behaviours) -> None:
+def _check_merge(table: TransitionColumns) -> None:
     merged, number = merge(table)
     keys = [_key(merged, i) for i in range(len(merged))]
     assert len(set(keys)) == len(keys)
@@ -50,7 +50,7 @@ def _check_merge(table: Behaviours) -> None:
 
 @EXAMPLES
 @given(_tables())
-def test_merging_keeps_one_of_each(table: Behaviours) -> None:
+def test_merging_keeps_one_of_each(table: TransitionColumns) -> None:
     _check_merge(table)
 
 
@@ -60,22 +60,22 @@ def test_merging_keeps_one_of_each(table: Behaviours) -> None:
 def test_classes_are_as_few_as_can_be(pattern: str, sentencepiece_32k: Vocabulary) -> None:
     dfa = byte_dfa_of(parse(pattern), DEFAULT_LIMITS)
     found = token_classes(dfa, sentencepiece_32k, DEFAULT_LIMITS)
-    keys = [_key(found.behaviours, i) for i in range(len(found.behaviours))]
+    keys = [_key(found.transitions, i) for i in range(len(found.transitions))]
     assert len(set(keys)) == len(keys)
     assert keys[0] == (0, ())
     assert set(np.unique(found.class_of).tolist()) | {0} == set(range(len(keys)))
     for state in np.unique(np.linspace(FIRST_STATE, len(dfa.step) - 1, 30).astype(int)).tolist():
-        target = found.behaviours.default.astype(np.int64)
-        owner = np.repeat(np.arange(len(found.behaviours)), np.diff(found.behaviours.start))
-        here = found.behaviours.source == state
-        target[owner[here]] = found.behaviours.target[here]
+        target = found.transitions.default.astype(np.int64)
+        owner = np.repeat(np.arange(len(found.transitions)), np.diff(found.transitions.start))
+        here = found.transitions.source == state
+        target[owner[here]] = found.transitions.target[here]
         expected = targets_by_bytes(dfa, sentencepiece_32k, state)
         expected[list(sentencepiece_32k.eos_ids)] = 0
         assert np.array_equal(target[found.class_of], expected)
 
 
 @pytest.mark.parametrize("banned", [False, True])
-def test_long_behaviours_are_stepped_alike(
+def test_long_columns_are_stepped_alike(
     banned: bool, sentencepiece_32k: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = [b"the", b"hen", b"end", b"\xc3\xa9t"]
@@ -83,10 +83,10 @@ def test_long_behaviours_are_stepped_alike(
         Occurrences.of(texts, DEFAULT_LIMITS).without() if banned else byte_dfa_of(parse("(the|end)*"), DEFAULT_LIMITS)
     )
     several = token_classes(dfa, sentencepiece_32k, DEFAULT_LIMITS)
-    monkeypatch.setattr(behaviour_store, "LONG", -1)
+    monkeypatch.setattr(column_store, "LONG", -1)
     singly = token_classes(dfa, sentencepiece_32k, DEFAULT_LIMITS)
-    one, other = several.behaviours, singly.behaviours
-    # The same behaviours, perhaps in another order.
+    one, other = several.transitions, singly.transitions
+    # The same columns, perhaps in another order.
     number = {_key(other, i): i for i in range(len(other))}
     assert sorted(number) == sorted(_key(one, i) for i in range(len(one)))
     assert np.array_equal(np.array([number[_key(one, i)] for i in range(len(one))])[several.class_of], singly.class_of)
@@ -94,11 +94,11 @@ def test_long_behaviours_are_stepped_alike(
 
 @EXAMPLES
 @given(_tables(), st.data())
-def test_taking_and_joining(table: Behaviours, data: st.DataObject) -> None:
+def test_taking_and_joining(table: TransitionColumns, data: st.DataObject) -> None:
     which = np.array(data.draw(st.lists(st.integers(0, len(table) - 1), min_size=1, max_size=8)))
     taken = table.take(which)
     assert [_key(taken, i) for i in range(len(taken))] == [_key(table, i) for i in which]
-    joined = Behaviours.joined([table, taken])
+    joined = TransitionColumns.joined([table, taken])
     assert [_key(joined, i) for i in range(len(joined))] == [
         *(_key(table, i) for i in range(len(table))),
         *(_key(table, i) for i in which),

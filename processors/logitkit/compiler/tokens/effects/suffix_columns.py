@@ -1,29 +1,29 @@
-"""The behaviours of the ends of tokens in every state of an automaton that nests, shorter ends first.
+"""The columns of the ends of tokens in every state of an automaton that nests, shorter ends first.
 
-The behaviour of a byte and a text after it depends only on the byte's class and the text's behaviour, as that of a text and a
+The column of a byte and a text after it depends only on the byte's class and the text's column, as that of a text and a
 byte after it does (`token_classes`). This way round no stack is needed on the way: where a bracket closes one that was open
-before, the end of the token after it has a behaviour already.
+before, the end of the token after it has a column already.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.suffix_store import Index, SuffixStore
 from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
-__all__ = ["SuffixBehaviours"]
+__all__ = ["SuffixColumns"]
 
 # The cost of finding one exception, in steps.
 EXCEPTION_STEPS = 4
-# Behaviours of more exceptions are worked out one by one, for all states at once: this many exceptions, or states, take as long
+# Columns of more exceptions are worked out one by one, for all states at once: this many exceptions, or states, take as long
 # as one other step.
 LONG = 256
 EXCEPTIONS_A_STEP, STATES_A_STEP = 12, 48
@@ -33,8 +33,8 @@ LONG_STEPS = 20
 ALIKE = 16
 
 
-class SuffixBehaviours(SuffixStore):
-    """The behaviours of the ends of tokens.
+class SuffixColumns(SuffixStore):
+    """The columns of the ends of tokens.
 
     Args:
         dfa: The automaton.
@@ -72,13 +72,13 @@ class SuffixBehaviours(SuffixStore):
             self._alike.append(next(((i, few) for i, few in apart if len(few) <= states // ALIKE), (c, nothing)))
 
     def of_bytes(self) -> Ints:
-        """Return the number of the behaviour of every byte class."""
+        """Return the number of the column of every byte class."""
         behind = np.arange(self.dfa.states)
         behind[:FIRST_STATE] = DEAD
         return np.array([self._add_one(self._at(behind, c, column)) for c, column in enumerate(self._step)])
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
-        """Return the numbers of the behaviours `which`, each with a byte of the class `symbol` before it."""
+        """Return the numbers of the columns `which`, each with a byte of the class `symbol` before it."""
         table = self.table
         long = table.start[which + 1] - table.start[which] > LONG
         if not long.any():
@@ -90,7 +90,7 @@ class SuffixBehaviours(SuffixStore):
         return numbers
 
     def _one_by_one(self, which: list[int], symbol: list[int]) -> list[int]:
-        """Return the numbers of some behaviours, each with a byte of a class before it, at most one class of those alike."""
+        """Return the numbers of some columns, each with a byte of a class before it, at most one class of those alike."""
         found: dict[tuple[int, int], int] = {}
         last = -1
         for one, c in sorted(zip(which, symbol, strict=True)):
@@ -106,7 +106,7 @@ class SuffixBehaviours(SuffixStore):
         return [found[key] for key in zip(which, symbol, strict=True)]
 
     def _everywhere(self, which: int) -> Ints:
-        """Return where a behaviour leads from every state."""
+        """Return where a column leads from every state."""
         table = self.table
         own = slice(table.start[which], table.start[which + 1])
         target = np.zeros(self.dfa.states, np.int32)
@@ -133,7 +133,7 @@ class SuffixBehaviours(SuffixStore):
         return found
 
     def _changed(self, number: int, states: Ints, actions: Ints) -> int:
-        """Return the number of a behaviour with other actions in some states."""
+        """Return the number of a column with other actions in some states."""
         table = self.table
         source = table.source[table.start[number] : table.start[number + 1]]
         target = table.target[table.start[number] : table.start[number + 1]]
@@ -148,19 +148,19 @@ class SuffixBehaviours(SuffixStore):
         return self._add_one(changed)
 
     def _add_one(self, target: Ints) -> int:
-        """Return the number of a behaviour, given where it leads from every state."""
+        """Return the number of a column, given where it leads from every state."""
         source = np.flatnonzero(target).astype(np.int32)
         steps = LONG_STEPS + len(target) // STATES_A_STEP + len(source) // EXCEPTIONS_A_STEP
         target = target[source].astype(np.int32)
-        met = Behaviours(np.zeros(1, np.int32), np.array([0, len(source)]), source, target)
+        met = TransitionColumns(np.zeros(1, np.int32), np.array([0, len(source)]), source, target)
         return int(self._numbers(met, steps)[0])
 
-    def _add_short(self, table: Behaviours, which: Ints, symbol: Ints) -> Ints:
+    def _add_short(self, table: TransitionColumns, which: Ints, symbol: Ints) -> Ints:
         met = self._short(table, which, symbol)
         return self._numbers(met, EXCEPTION_STEPS * len(met.source))
 
-    def _short(self, table: Behaviours, which: Ints, symbol: Ints) -> Behaviours:
-        """Return some behaviours, each with a byte of a class before it."""
+    def _short(self, table: TransitionColumns, which: Ints, symbol: Ints) -> TransitionColumns:
+        """Return some columns, each with a byte of a class before it."""
         place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
         # Most exceptions lead to further ones: if these would be too many, they are not worked out.
         self.limits.check_work(self.work + EXCEPTION_STEPS * len(place) // 2)
@@ -179,7 +179,7 @@ class SuffixBehaviours(SuffixStore):
         live = target != DEAD
         order = np.argsort(owner[live] * np.int64(self.dfa.states) + source[live], kind="stable")
         owner, source, target = (column[live][order] for column in (owner, source, target))
-        return Behaviours(
+        return TransitionColumns(
             np.zeros(len(which), np.int32),
             starts(np.bincount(owner, minlength=len(which))),
             source.astype(np.int32),
@@ -187,7 +187,7 @@ class SuffixBehaviours(SuffixStore):
         )
 
     def _popping(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the exceptions that pop a frame first: the behaviour, the state that it begins in, and the action."""
+        """Return the exceptions that pop a frame first: the column, the state that it begins in, and the action."""
         closes = np.array([len(ends) > 0 for ends in self._ends_of])[symbol]
         mine = closes[owner]
         found, (end, frame) = self._behind.under(at[mine].astype(np.int64))

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from logitkit.compiler.tokens.tables.place import NO_LIMIT
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.runtime import AutomatonRegistry, AutomatonState, ConstraintState
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
 

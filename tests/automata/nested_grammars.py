@@ -55,7 +55,7 @@ class Nested(Constraint):
             DEFAULT_LIMITS,
             "the network",
             max_depth=self.max_depth,
-            closing=bool(self.closing),
+            complete_within=bool(self.closing),
         )
 
 

@@ -138,7 +138,7 @@ def check_masks(counting: TokenAutomaton, other: TokenAutomaton, seed: int, walk
     for _ in range(walks):
         rows = [(a.start, bytes(4 * a.nesting.max_depth)) for a in (counting, other)]
         for _ in range(40):
-            legal = [a.per_token(a.legal(a.place(*row, -1))) for a, row in zip((counting, other), rows, strict=True)]
+            legal = [a.per_token(a.legal(a.mask_key(*row, -1))) for a, row in zip((counting, other), rows, strict=True)]
             assert np.array_equal(legal[0], legal[1])
             ids = np.flatnonzero(legal[0]).tolist()
             token = rng.choices(ids, [1 + 3 * len(VOCABULARY.tokens[i] or b"") for i in ids])[0]
@@ -232,5 +232,5 @@ def test_masks_are_computed_once_for_counts_between_which_nothing_changes() -> N
     row, places = (automaton.start, bytes(4 * automaton.nesting.max_depth)), set()
     for token in b'"' + b"a" * 1000:
         row = automaton.step(*row, token)
-        places.add(automaton.place(*row, -1))
+        places.add(automaton.mask_key(*row, -1))
     assert len(places) < 2 * max(map(len, TOKENS))

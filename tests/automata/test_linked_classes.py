@@ -60,7 +60,7 @@ def meanings(automaton: TokenAutomaton) -> dict[int, tuple[tuple[int, Meaning], 
             listed = {**defaults, **listed}
         # A state falls back to one of an instance, which comes before it.
         rows.append({**rows[below], **listed} if below != state else listed)
-    rests: dict[int, Meaning] = {0: ()}
+    suffixes: dict[int, Meaning] = {0: ()}
 
     def meaning(target: int) -> Meaning:
         if target < automaton.states:
@@ -70,10 +70,12 @@ def meanings(automaton: TokenAutomaton) -> dict[int, tuple[tuple[int, Meaning], 
         return int(nesting.state[which]), pushed, int(nesting.height[which]), rest(int(nesting.rest[which]))
 
     def rest(symbol: int) -> Meaning:
-        if symbol not in rests:
+        if symbol not in suffixes:
             frames = range(first, automaton.states)
-            rests[symbol] = tuple((frame, meaning(rows[frame][symbol])) for frame in frames if rows[frame].get(symbol))
-        return rests[symbol]
+            suffixes[symbol] = tuple(
+                (frame, meaning(rows[frame][symbol])) for frame in frames if rows[frame].get(symbol)
+            )
+        return suffixes[symbol]
 
     found: dict[int, list[tuple[int, Meaning]]] = {}
     for state in range(2, first):

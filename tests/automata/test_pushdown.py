@@ -55,7 +55,7 @@ def run_bytes(dfa: NestedDfa, spelled: bytes) -> tuple[int, list[int], int]:
             stack.append(int(dfa.frame[NestedStep.number(does)]))
             does = int(dfa.entry[NestedStep.number(does)])
         elif NestedStep.is_end(does):
-            does = int(dfa.behind[NestedStep.number(does), stack.pop()])
+            does = int(dfa.return_state[NestedStep.number(does), stack.pop()])
         state, highest = does, max(highest, len(stack))
         if state == DEAD:
             break

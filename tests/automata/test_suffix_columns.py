@@ -43,7 +43,7 @@ def transitions(schema: Any) -> list[dict[int, Any]]:
     def action(number: int) -> Any:
         if number not in known:
             state, pushed, rest, height, *_ = store.actions.action(number)
-            behind = tuple((frame, action(n)) for frame, n in store.actions.rests[rest].items())
+            behind = tuple((frame, action(n)) for frame, n in store.actions.suffixes[rest].items())
             known[number] = state, pushed, behind, height
         return known[number]
 

@@ -50,7 +50,9 @@ class Pushdown(Constraint):
             *(repr(getattr(self.dfa, name)) for name in ("special_tokens", "start", "pushed")),
             self.max_depth,
         )
-        key += tuple([getattr(self.dfa, name).tobytes() for name in ("step", "byte_class", "target", "behind", "need")])
+        key += tuple(
+            [getattr(self.dfa, name).tobytes() for name in ("step", "byte_class", "target", "return_state", "need")]
+        )
         object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
 
     @property
@@ -171,7 +173,7 @@ class Follower:
     """Follows several stacks of an automaton, symbol by symbol."""
 
     def __init__(self, dfa: PushdownDfa, max_depth: int = NEVER) -> None:
-        self.dfa, self.max_depth, self.behind = dfa, max_depth, after_pop(dfa)
+        self.dfa, self.max_depth, self.return_state = dfa, max_depth, after_pop(dfa)
         self.further: dict[tuple[int, int], list[int]] = {}
         for state, symbol, does in dfa.further.tolist():
             self.further.setdefault((state, symbol), []).append(does)
@@ -184,7 +186,7 @@ class Follower:
             for does in (int(dfa.step[state, symbol]), *self.further.get((state, symbol), ())):
                 if does == POP:
                     if stack:
-                        todo.append((self.behind.get((state, stack[-1]), DEAD), stack[:-1]))
+                        todo.append((self.return_state.get((state, stack[-1]), DEAD), stack[:-1]))
                 elif PushdownStep.is_state(does):
                     found.add((does, stack))
                 else:
@@ -196,7 +198,7 @@ class Follower:
 
 def after_pop(dfa: PushdownDfa) -> dict[tuple[int, int], int]:
     """Return the state that each state and popped frame lead to."""
-    return {(state, frame): behind for state, frame, behind in dfa.behind.tolist()}
+    return {(state, frame): behind for state, frame, behind in dfa.return_state.tolist()}
 
 
 def run(dfa: PushdownDfa, symbols: Sequence[int], max_depth: int = NEVER) -> tuple[int, list[int]]:

@@ -28,7 +28,7 @@ MOST = 3000
 def has_room(dfa: PushdownDfa, place: Place, max_depth: int) -> bool:
     """Whether what must be opened later has room, as tokens are judged."""
     state, stack = place
-    after = [int(dfa.need[dfa.behind[dfa.behind[:, 1] == frame, 2]].max(initial=0)) for frame in stack]
+    after = [int(dfa.need[dfa.return_state[dfa.return_state[:, 1] == frame, 2]].max(initial=0)) for frame in stack]
     needed = [i + more for i, more in enumerate(after)]
     return max([len(stack) + int(dfa.need[state]), *needed]) <= max_depth
 

@@ -68,7 +68,7 @@ def advanced(constraint: Pushdown, state: ConstraintState, token: int) -> Constr
 def fits(dfa: PushdownDfa, symbols: list[int], max_depth: int) -> bool:
     """Whether the symbols are legal, and what must be opened later has room."""
     state, stack = run(dfa, symbols, max_depth)
-    after = [int(dfa.need[dfa.behind[dfa.behind[:, 1] == frame, 2]].max(initial=0)) for frame in stack]
+    after = [int(dfa.need[dfa.return_state[dfa.return_state[:, 1] == frame, 2]].max(initial=0)) for frame in stack]
     needed = [i + more for i, more in enumerate(after)]
     return state > 0 and max([len(stack) + int(dfa.need[state]), *needed]) <= max_depth
 
@@ -175,7 +175,7 @@ def test_a_grammar_without_frames_is_finite() -> None:
     assert not constraint.automaton.has_stacks
     for seed in range(4):
         check(constraint, random.Random(seed), 5)
-    assert grammar_automaton(dfa, tokens, DEFAULT_LIMITS, "it", closing=True).nesting.cost is not None
+    assert grammar_automaton(dfa, tokens, DEFAULT_LIMITS, "it", complete_within=True).nesting.cost is not None
 
 
 SMALL = lk.Vocabulary([b"1", b"+", b"(", b")", None], eos_ids=[4])

@@ -62,7 +62,7 @@ class Writer:
             does = int(automaton.step[state, symbol])
             after = stack
             if NestedStep.is_end(does):
-                does = int(automaton.behind[NestedStep.number(does), stack[-1]])
+                does = int(automaton.return_state[NestedStep.number(does), stack[-1]])
                 after = stack[:-1]
             elif NestedStep.is_call(does):
                 call = NestedStep.number(does)
@@ -90,5 +90,5 @@ class Writer:
             cost = found
 
     def _least(self, cost: NDArray[np.int64], frame: int) -> int:
-        reached = self.automaton.behind[:, frame]
+        reached = self.automaton.return_state[:, frame]
         return int(cost[reached[reached != DEAD]].min(initial=FAR))

@@ -135,7 +135,7 @@ def test_long_lists_of_banned_strings_may_come_first() -> None:
             state = constraint.advance(state, torch.tensor([token]))
 
 
-def test_a_remainder_is_no_later_marker() -> None:
+def test_a_token_suffix_is_no_later_marker() -> None:
     """Of `>,` the comma is text, even where the id of the comma is a marker."""
     pieces = [*(bytes([i]) for i in range(256)), b">,", b">a"]
     vocabulary = lk.Vocabulary([*pieces, None, None, b","], eos_ids=[259])

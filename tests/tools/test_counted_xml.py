@@ -101,7 +101,7 @@ def after(dfa: NestedDfa, place: tuple[int, tuple[int, ...]], text: bytes) -> tu
             call = NestedStep.number(does)
             state, stack = int(dfa.entry[call]), (*stack, int(dfa.frame[call]))
         else:
-            state, stack = int(dfa.behind[NestedStep.number(does), stack[-1]]), stack[:-1]
+            state, stack = int(dfa.return_state[NestedStep.number(does), stack[-1]]), stack[:-1]
         if state == DEAD:
             break
     return state, stack

@@ -232,8 +232,8 @@ class TextLanguage:
             inside = np.unpackbits(bits, bitorder="little").astype(bool)[self.alphabet.symbols]
             edges = np.diff(inside.astype(np.int8), prepend=np.int8(0), append=np.int8(0))
             bounds = np.append(self.alphabet.bounds, MAX_CODE_POINT + 1)
-            first, behind = bounds[edges == 1].tolist(), bounds[edges == -1].tolist()
-            found = CharSet(tuple((a, b - 1) for a, b in zip(first, behind, strict=True)))
+            first, end = bounds[edges == 1].tolist(), bounds[edges == -1].tolist()
+            found = CharSet(tuple((a, b - 1) for a, b in zip(first, end, strict=True)))
             self._charsets[mask] = found
         return found
 

@@ -242,7 +242,7 @@ class Grammar(Constraint):
             self.limits,
             "the grammar",
             max_depth=self.max_depth,
-            closing=bool(self.closing),
+            complete_within=bool(self.closing),
             splits=self.configurations > 1,
         )
         return replace(made, ignored=rules.warnings)

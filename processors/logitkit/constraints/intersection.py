@@ -14,9 +14,9 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.byte_intersection import intersect_bytes
-from logitkit.compiler.tokens.closing.flat_closing import counting_tokens
+from logitkit.compiler.tokens.completion.flat_min_tokens import counting_tokens
 from logitkit.compiler.tokens.linking.intersection import intersect
-from logitkit.compiler.tokens.tables.place import NO_LIMIT
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
 from logitkit.lazy import lazy

@@ -13,7 +13,7 @@ from logitkit.compiler.bytes.literal_overrides import CountsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
-from logitkit.compiler.tokens.closing.dead_ends import may_have_dead_ends
+from logitkit.compiler.tokens.completion.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
@@ -218,7 +218,12 @@ class JsonSchema(Constraint):
             # With tokens for all bytes no text is a dead end, so that a string need not know who called it, or its length.
             dfa, compiled = self._nested_dfa()
         made = pushdown_automaton(
-            dfa, self.vocabulary, self.limits, "the schema", max_depth=self.max_depth, closing=bool(self.closing)
+            dfa,
+            self.vocabulary,
+            self.limits,
+            "the schema",
+            max_depth=self.max_depth,
+            complete_within=bool(self.closing),
         )
         if not compiled.dropped and not compiled.ignored:
             return made

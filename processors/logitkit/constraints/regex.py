@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.language import byte_dfa_of, called_dfa_of, pattern_dfa
-from logitkit.compiler.tokens.closing.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.completion.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.records.repeated_record import record_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton

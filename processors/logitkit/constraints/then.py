@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.concatenation import anything, until_marker
-from logitkit.compiler.bytes.nested_concatenation import behind, only_the_empty_text
+from logitkit.compiler.bytes.nested_concatenation import concatenate_nested, only_the_empty_text
 from logitkit.compiler.bytes.nested_dfa import NestedDfa, check_counts_nothing
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.linking.pushdown_concatenation import then_pushdown
 from logitkit.compiler.tokens.linking.token_concatenation import until_token
 from logitkit.compiler.tokens.markers.before_marker import before_text, before_token
-from logitkit.compiler.tokens.markers.remainder_walk import tokens_of_bytes
+from logitkit.compiler.tokens.markers.suffix_walk import tokens_of_bytes
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.constraints.forced_prefix import check_part
@@ -118,7 +118,7 @@ class Then(Constraint):
         until = self._until(only_the_empty_text())
         second = NestedDfa.of(anything()) if self.second is None else self.second.nested_dfa()
         check_counts_nothing(second)
-        return behind(until, second, self.limits)
+        return concatenate_nested(until, second, self.limits)
 
     def _until(self, second: ByteDfa) -> ByteDfa:
         """Return the automaton over bytes of the first part, the marker, and the text of another automaton."""
@@ -158,7 +158,9 @@ class Then(Constraint):
             # Without a token for each byte, the rest of a token after the marker has to be followed through both parts.
             depth, closing = max(second.nesting.brackets, 1), bool(self.closing)
             whole = self.nested_dfa()
-            return pushdown_automaton(whole, self.vocabulary, limits, self._name, max_depth=depth, closing=closing)
+            return pushdown_automaton(
+                whole, self.vocabulary, limits, self._name, max_depth=depth, complete_within=closing
+            )
         before = before_text(_bytes_of(self.first), self._named, self.vocabulary, limits)
         return then_pushdown(before, second, limits, bytes_of)
 

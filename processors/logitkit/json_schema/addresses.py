@@ -17,10 +17,10 @@ _LAST_TWO = f"(?:{_GROUP}:{_GROUP}|{IPV4})"
 def _shortened(before: int) -> str:
     """Return the pattern of an address in which `::` has up to `before` groups before it."""
     left = f"(?:{_GROUP}(?::{_GROUP}){{0,{before - 1}}})?" if before else ""
-    behind = 7 - before
-    if behind < 2:
-        return f"{left}::{_GROUP * behind}"
-    return f"{left}::(?:{_GROUP}:){{{behind - 2}}}{_LAST_TWO}"
+    groups_after = 7 - before
+    if groups_after < 2:
+        return f"{left}::{_GROUP * groups_after}"
+    return f"{left}::(?:{_GROUP}:){{{groups_after - 2}}}{_LAST_TWO}"
 
 
 IPV6 = f"(?:(?:{_GROUP}:){{6}}{_LAST_TWO}|" + "|".join(_shortened(before) for before in range(8)) + ")"

@@ -27,13 +27,13 @@ class _State(NamedTuple):
     """Where in an object one is.
 
     Args:
-        behind: Whether a member was written last, so that a comma comes, or the end; else one has to come.
+        after_member: Whether a member was written last, so that a comma comes, or the end; else one has to come.
         written: The listed members that have been written, as bits.
         counts: How many members there are for each bound, as far as it asks.
         fails: Which member fails each schema that some member must fail.
     """
 
-    behind: bool
+    after_member: bool
     written: int
     counts: Counts
     fails: tuple[Fails, ...]
@@ -75,11 +75,11 @@ def any_order_plan(
         state = plan.todo.pop()
         source = plan.state(state)
         left = [index for index in range(len(members)) if not state.written >> index & 1]
-        if state.behind:
+        if state.after_member:
             if _may_end(state, counts, needs, required):
                 plan.move(source, layout.closing["}"], None, plan.end)
             if left or others:
-                plan.move(source, layout.comma, None, plan.reach(state._replace(behind=False)))
+                plan.move(source, layout.comma, None, plan.reach(state._replace(after_member=False)))
             continue
         more = [(members[index], state.written | 1 << index) for index in left]
         for member, written in [*more, *((member, state.written) for member in others)]:

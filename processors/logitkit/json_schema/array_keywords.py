@@ -92,8 +92,8 @@ def unevaluated_items(reader: Reader, place: Place, found: Values) -> Values:
             )
         # Items that are looked at are those that are as it says.
         rest = looking.pop() if looking else value
-        behind = Arrays((ANYTHING,) * arrays.evaluated, rest)
-        return replace(arrays & behind, evaluated=None)
+        tail = Arrays((ANYTHING,) * arrays.evaluated, rest)
+        return replace(arrays & tail, evaluated=None)
 
     changed = found.with_arrays(closed)
     return replace(changed, arrays=tuple([some for some in changed.arrays if not some.is_empty]))

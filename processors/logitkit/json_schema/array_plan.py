@@ -150,7 +150,7 @@ class _Writer:
             if kind == "next":
                 after = index + 1 if self.most is not None or index < self.same else index
                 for (text, value), grown, now in self._items(index, counts, used):
-                    self._plan.move(source, text, value, self._plan.reach(("behind", after, grown, now)))
+                    self._plan.move(source, text, value, self._plan.reach(("after", after, grown, now)))
                 continue
             if self._may_end(index, counts):
                 self._plan.move(source, self.layout.closing["]"], None, self._plan.end)

@@ -93,7 +93,7 @@ def block_plan(block: Block) -> Plan:
         if kind == "next":
             for moves, after in ((run.counted[phase], count + 1), (run.uncounted[phase], count)):
                 for move in moves:
-                    plan.move(source, move.text, move.value, plan.reach(("behind", after, move.target)), move.names)
+                    plan.move(source, move.text, move.value, plan.reach(("after", after, move.target)), move.names)
             continue
         if end is None and run.complete[phase]:
             plan.move(source, run.closing, None, plan.end)

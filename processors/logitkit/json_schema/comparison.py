@@ -63,10 +63,10 @@ class _Comparison:
             yield from _compared(DIGITS[1:], self._before[0], Place("before", sign, 1))
         elif part == "before":
             yield from self._digits_before(place)
-        elif part in ("point", "behind"):
+        elif part in ("point", "fraction"):
             following = self._after[digits] if digits < len(self._after) else "0"
             counted = min(digits + 1, len(self._after))
-            yield from _compared(DIGITS, following, Place("behind", sign, counted, order))
+            yield from _compared(DIGITS, following, Place("fraction", sign, counted, order))
         if part in ("zero", "before"):
             shorter = part == "before" and digits < len(self._before) and not longer
             yield ".", Place("point", sign, 0, -1 if shorter else order)
@@ -81,12 +81,12 @@ class _Comparison:
     def accepts(self, place: Place) -> bool:
         """Whether a number may end here."""
         part, sign, digits, order, longer = place
-        if part not in ("zero", "before", "behind"):
+        if part not in ("zero", "before", "fraction"):
             return False
         if part == "before" and not longer and digits < len(self._before):
             order = -1
         # Digits of the bound are left, and the last of them is not zero.
-        unread = len(self._after) if part != "behind" else len(self._after) - digits
+        unread = len(self._after) if part != "fraction" else len(self._after) - digits
         if order == 0 and unread:
             order = -1
         if self._bound < 0:
@@ -98,7 +98,7 @@ def _compared(read: str, with_: str, then: Place) -> Iterator[tuple[str, Place]]
     """Compare the next digits with that of the bound, unless the order is known."""
     if then.order:
         # How many digits there were matters only before the point.
-        yield read, then._replace(digits=0) if then.part == "behind" else then
+        yield read, then._replace(digits=0) if then.part == "fraction" else then
         return
     for order, group in (
         (-1, [c for c in read if c < with_]),
@@ -106,5 +106,5 @@ def _compared(read: str, with_: str, then: Place) -> Iterator[tuple[str, Place]]
         (1, [c for c in read if c > with_]),
     ):
         if group:
-            counted = 0 if order and then.part == "behind" else then.digits
+            counted = 0 if order and then.part == "fraction" else then.digits
             yield "".join(group), then._replace(order=order, digits=counted)

@@ -74,8 +74,8 @@ def plain_text(number: Decimal, limits: Limits) -> str:
         >>> plain_text(Decimal("-1.50E+1"), DEFAULT_LIMITS)
         '-15'
     """
-    before, behind = digits_of(number, limits)
-    text = f"{before}.{behind}" if behind else before
+    before, fraction = digits_of(number, limits)
+    text = f"{before}.{fraction}" if fraction else before
     return f"-{text}" if number < 0 else text
 
 
@@ -149,16 +149,19 @@ def decimals_of(texts: Iterable[str], limits: Limits) -> TextLanguage:
         # Where in the trie one is, or nowhere any more; whether what is read has one of the values; and in which part of it.
         node, meant, part = place
         inside = trie[node] if node >= 0 else {}
-        behind = part if part == "before" else "behind"
+        fraction = part if part == "before" else "fraction"
         for character, target in inside.items():
             if character == ".":
                 yield character, (target, meant, "point")
             else:
-                yield character, (target, target in last or (meant and behind == "behind" and character == "0"), behind)
+                yield (
+                    character,
+                    (target, target in last or (meant and fraction == "fraction" and character == "0"), fraction),
+                )
         if meant and part == "before" and "." not in inside:
             yield ".", (-1, True, "point")
         elif meant and part != "before" and "0" not in inside:
-            yield "0", (-1, True, "behind")
+            yield "0", (-1, True, "fraction")
 
     def accepts(place: tuple[int, bool, str]) -> bool:
         return place[1] and place[2] != "point"

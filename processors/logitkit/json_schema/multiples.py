@@ -34,8 +34,8 @@ def multiples_of(divisor: Decimal, limits: Limits) -> TextLanguage:
         >>> [text for text in ("7", "-1.50", "0.3", "0.2500") if quarters.contains(text)]
         ['7', '-1.50', '0.2500']
     """
-    before, behind = digits_of(divisor, limits)
-    return _Division(divisor, int(before + behind), len(behind), limits).language()
+    before, fraction = digits_of(divisor, limits)
+    return _Division(divisor, int(before + fraction), len(fraction), limits).language()
 
 
 class _Division:
@@ -96,7 +96,7 @@ class _Division:
             remainder = self.remainder[before]
             for digit in range(10):
                 yield DIGITS[digit], ("before", self.state((remainder * 10 + digit) % self.modulus), 0, 0)
-        elif part in ("point", "behind"):
+        elif part in ("point", "fraction"):
             yield from self._digits_after(left, wanted)
         if part in ("zero", "before"):
             wanted = self.wanted(before)
@@ -105,12 +105,12 @@ class _Division:
 
     def _digits_after(self, left: int, wanted: int) -> Iterator[tuple[str, Place]]:
         if not left:
-            yield "0", ("behind", (), 0, 0)
+            yield "0", ("fraction", (), 0, 0)
             return
         for digit in range(10):
             rest = (wanted - digit * 10 ** (left - 1)) % self.modulus
             if rest < 10 ** (left - 1):
-                yield DIGITS[digit], ("behind", (), left - 1, rest)
+                yield DIGITS[digit], ("fraction", (), left - 1, rest)
 
     def wanted(self, before: Before) -> int:
         """Return what the digits after the point must add."""
@@ -119,4 +119,4 @@ class _Division:
 
     def accepts(self, place: Place) -> bool:
         part, before, _, wanted = place
-        return (part in ("zero", "before") and self.wanted(before) == 0) or (part == "behind" and wanted == 0)
+        return (part in ("zero", "before") and self.wanted(before) == 0) or (part == "fraction" and wanted == 0)

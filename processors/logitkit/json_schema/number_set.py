@@ -188,7 +188,7 @@ def _integers(limits: Limits) -> NumberSet:
 @outside_budget()
 def _shortest_texts(limits: Limits) -> TextLanguage:
     """Return the plain texts without zeros that say nothing, and without `-0`."""
-    behind = [("0", 5), (_NINE, 6)]
+    fraction = [("0", 5), (_NINE, 6)]
     whole = [(_TEN, 3), (".", 5)]
-    rows = [[("-", 1), ("0", 2), (_NINE, 3)], [("0", 4), (_NINE, 3)], [(".", 5)], whole, [(".", 5)], behind, behind]
+    rows = [[("-", 1), ("0", 2), (_NINE, 3)], [("0", 4), (_NINE, 3)], [(".", 5)], whole, [(".", 5)], fraction, fraction]
     return _table(rows, {2, 3, 6}, limits)

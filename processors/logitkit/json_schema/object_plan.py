@@ -148,14 +148,14 @@ class _State(NamedTuple):
     """Where in an object one is.
 
     Args:
-        behind: Whether a member was written last, so that a comma comes, or the end; else one has to come.
+        after_member: Whether a member was written last, so that a comma comes, or the end; else one has to come.
         place: The first listed member that may still come.
         counts: How many members there are for each bound, as far as it asks.
         owed: The conditions on those that may still come.
         fails: Which member fails each schema that some member must fail.
     """
 
-    behind: bool
+    after_member: bool
     place: int
     counts: Counts
     owed: _Owed
@@ -201,7 +201,7 @@ class _Writer:
         while self._plan.todo:
             state = self._plan.todo.pop()
             source = self._plan.state(state)
-            if not state.behind:
+            if not state.after_member:
                 self._next(source, state)
                 continue
             if self._may_end(state):
@@ -209,7 +209,7 @@ class _Writer:
             if self._calls_block(source, state):
                 continue
             if state.place < len(self.members) or self.others:
-                self._plan.move(source, self.layout.comma, None, self._plan.reach(state._replace(behind=False)))
+                self._plan.move(source, self.layout.comma, None, self._plan.reach(state._replace(after_member=False)))
         return self._plan
 
     def _calls_block(self, source: int, state: _State) -> bool:
@@ -228,7 +228,7 @@ class _Writer:
         def after(more: int, _: int) -> int:
             grown = [count + more * counts for count, _, counts in bounds]
             kept = [g if b.maximum is not None else min(g, b.minimum) for g, b in zip(grown, self.counts, strict=True)]
-            return self._plan.reach(state._replace(behind=False, counts=tuple(kept)))
+            return self._plan.reach(state._replace(after_member=False, counts=tuple(kept)))
 
         items = tuple([Move(member.text, member.value, 0, member.names) for member in self.others])
         run = run_of(items, self.layout, "}")

@@ -104,5 +104,5 @@ def _without_outer_anchors(option: Node) -> tuple[Node, bool, bool]:
 def _found(inside: Node, from_start: bool, to_end: bool) -> Node:
     """Return the whole texts in which something is found; anchors at its ends say so without any lookaround."""
     before: list[Node] = [] if from_start else [_ANYTHING]
-    behind: list[Node] = [] if to_end else [_ANYTHING]
-    return concatenate([*before, inside, *behind])
+    after: list[Node] = [] if to_end else [_ANYTHING]
+    return concatenate([*before, inside, *after])

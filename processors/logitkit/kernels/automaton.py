@@ -10,7 +10,7 @@ The columns of the tables are those of `Records`. Numbers have 32 bits, as in mo
 from __future__ import annotations
 
 from logitkit.compiler.bytes import byte_dfa
-from logitkit.compiler.tokens.tables import place, token_table
+from logitkit.compiler.tokens.tables import mask_key, token_table
 from logitkit.kernels import records
 from logitkit.kernels.codes import action_of, count_of, state_of, with_count
 from logitkit.kernels.language import constant, device_function, tl
@@ -18,7 +18,7 @@ from logitkit.kernels.language import constant, device_function, tl
 __all__ = ["advance", "is_current", "is_legal"]
 
 DEAD, FINISHED, FIRST_STATE = map(constant, (byte_dfa.DEAD, byte_dfa.FINISHED, byte_dfa.FIRST_STATE))
-STAY, NO_LIMIT, ILLEGAL = map(constant, (token_table.STAY, place.NO_LIMIT, place.ILLEGAL))
+STAY, NO_LIMIT, ILLEGAL = map(constant, (token_table.STAY, mask_key.NO_LIMIT, mask_key.ILLEGAL))
 PUSHED = constant(records.FIRST_PUSHED)
 # The widths of records, and their columns.
 SLOT, ROW = map(constant, (len(records.SLOT_FIELDS), len(records.ROW_FIELDS)))

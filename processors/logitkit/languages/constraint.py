@@ -16,7 +16,7 @@ from logitkit.compiler.characters.components import reached
 from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
-from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_dead_ends
+from logitkit.compiler.tokens.completion.dead_ends import NothingSpelled, may_have_dead_ends
 from logitkit.compiler.tokens.lookahead.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
@@ -225,7 +225,7 @@ class LanguageConstraint(Constraint):
                 self.limits,
                 "the language",
                 max_depth=self.max_depth,
-                closing=bool(self.closing),
+                complete_within=bool(self.closing),
             )
             return replace(made, dropped=tuple(writer.dropped), ignored=tuple(writer.ignored))
         dfa, writer = self._nested_dfa(counted=True)
@@ -239,7 +239,7 @@ class LanguageConstraint(Constraint):
             "the language",
             # The object that a schema describes is called, and counts as a bracket.
             max_depth=self.max_depth + writer.options.called,
-            closing=bool(self.closing),
+            complete_within=bool(self.closing),
         )
         return replace(made, dropped=tuple(writer.dropped), ignored=tuple(writer.ignored))
 

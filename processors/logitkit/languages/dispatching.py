@@ -75,8 +75,8 @@ class Dispatch(Language):
                 row: list[Edge] = [(Characters(charset), first + target) for charset, target in moves]
                 for charset, which in found:
                     if max(which) < len(rests):
-                        behind = [rests[number] for number in which]
-                        rest = Alternate(tuple(behind)) if len(behind) > 1 else behind[0]
+                        following = [rests[number] for number in which]
+                        rest = Alternate(tuple(following)) if len(following) > 1 else following[0]
                         row.append((concatenate([Characters(charset), rest]), after))
                 rows.append(tuple(row))
         accepting = [(not self.stop_after_first or not self.at_least) and p >= self.at_least for p in range(phases)]

@@ -5,7 +5,7 @@ Each constraint takes a slot in the registry of its vocabulary; the state of a r
 compiled_language             what has a compiled language, and what is compiled from it together with other text
 constraint, constraint_state  the base class of all constraints, and their state
 host_rows, device_rows        the two operations, advance and mask, on the host and on a device
-branching, branching_state    rows that may be in several places at once
+branching, branching_state    rows that may be in several configurations at once
 automaton_state, single_row   the part of the state that others have as well; the state of one row without tensors
 slot_generation               which automaton of a slot a state belongs to
 registry_tables, stack_tables  the two operations with tensors only, without and with stacks

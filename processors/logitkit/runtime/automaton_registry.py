@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from logitkit.compiler.tokens.tables.place import Place
+from logitkit.compiler.tokens.tables.mask_key import MaskKey
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import BankFull, BatchMismatch, StaleAutomaton
 from logitkit.runtime.mask_cache import MaskCache
@@ -169,10 +169,12 @@ class AutomatonRegistry:
             "that made the state (Regex, Choice, ...) alive as long as the state is used"
         )
 
-    def mask(self, slot: int, generation: int, place: Place | int | tuple[tuple[Place | int, ...], ...]) -> RowMask:
-        """Return the mask of a state, of one together with its stack, or of places in each layer; cached or newly computed."""
+    def mask(
+        self, slot: int, generation: int, mask_key: MaskKey | int | tuple[tuple[MaskKey | int, ...], ...]
+    ) -> RowMask:
+        """Return the mask of a state, of one together with its stack, or of keys in each layer; cached or newly computed."""
         # With the generation, since a garbage collection may free the slot while the mask is computed.
-        key = (slot, generation, place)
+        key = (slot, generation, mask_key)
         with self._lock:
             # At every step of every row, so without a call in between.
             visited = self.masks.visited
@@ -181,17 +183,19 @@ class AutomatonRegistry:
                 visited.move_to_end(key)
                 return found
             automaton = self.automaton(slot, generation)
-            made = self.mask_of(automaton, place)
+            made = self.mask_of(automaton, mask_key)
             self.masks.put(key, made)
         return made
 
-    def mask_of(self, automaton: TokenAutomaton, place: Place | int | tuple[tuple[Place | int, ...], ...]) -> RowMask:
-        """Compute the mask of a state, of one together with its stack, or of places in each layer."""
-        if isinstance(place, int):
-            return RowMask.of(automaton, place)
-        if not isinstance(place, Place):
-            return RowMask.allowing(automaton, automaton.legal_in_layers(place))
-        return RowMask.allowing(automaton, automaton.legal(place))
+    def mask_of(
+        self, automaton: TokenAutomaton, mask_key: MaskKey | int | tuple[tuple[MaskKey | int, ...], ...]
+    ) -> RowMask:
+        """Compute the mask of a state, of one together with its stack, or of keys in each layer."""
+        if isinstance(mask_key, int):
+            return RowMask.of(automaton, mask_key)
+        if not isinstance(mask_key, MaskKey):
+            return RowMask.allowing(automaton, automaton.legal_in_layers(mask_key))
+        return RowMask.allowing(automaton, automaton.legal(mask_key))
 
     @property
     def tables(self) -> RegistryTables:

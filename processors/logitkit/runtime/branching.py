@@ -1,4 +1,4 @@
-"""Rows that may be in several places of an automaton at once: advance and mask, on the host and with tensors only.
+"""Rows that may be in several configurations at once: advance and mask, on the host and with tensors only.
 
 A language that is not deterministic has an automaton with layers: each has one of the actions of every state and token. A token
 takes every configuration of a row through every layer. Each legal action is a configuration afterwards; equal ones are merged.
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES
-from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.kernels import switch
 from logitkit.protocol.calls import by_tensors, token_columns
@@ -44,19 +44,21 @@ class Branching:
         return BranchingState.neutral(context)
 
 
-def followed(automaton: TokenAutomaton, places: Configurations, token: int, most: int) -> tuple[Configurations, bool]:
+def followed(
+    automaton: TokenAutomaton, configurations: Configurations, token: int, most: int
+) -> tuple[Configurations, bool]:
     """Return the configurations after a token, and whether some were dropped because there were more than `most`."""
     if token == -1:
-        return places, False
+        return configurations, False
     found: dict[tuple[int, bytes], None] = {}
     for layer in (automaton, *automaton.layers):
-        for state, stack in places:
+        for state, stack in configurations:
             after = layer.step(state, stack, token) if state >= FIRST_STATE else (state, stack)
             if after[0] != DEAD:
                 found[after] = None
     if len(found) < 2:
         return [*found], False
-    kept = sorted(found, key=lambda place: -(-len(place[1].rstrip(b"\0")) // FRAME_BYTES))
+    kept = sorted(found, key=lambda configuration: -(-len(configuration[1].rstrip(b"\0")) // FRAME_BYTES))
     return kept[:most], len(kept) > most
 
 
@@ -101,16 +103,21 @@ def mask_branching(registry: AutomatonRegistry, state: BranchingState, logits: T
     array, never, zero = as_array(logits)
     width = array.shape[1]
     columns = (state.slots[:, 0].tolist(), state.generations[:, 0].tolist(), state.configurations())
-    for row, (slot, generation, places) in enumerate(zip(*columns, strict=True)):
+    for row, (slot, generation, configurations) in enumerate(zip(*columns, strict=True)):
         if slot == NEUTRAL:
             continue
         automaton: TokenAutomaton = registry.automaton(slot, generation)
-        first = places[0][0] if places else DEAD
+        first = configurations[0][0] if configurations else DEAD
         if first < FIRST_STATE:
             found = registry.mask(slot, generation, first)
         else:
             layers = (automaton, *automaton.layers)
-            at = tuple([tuple([layer.place(*place, NO_LIMIT) for place in places]) for layer in layers])
+            at = tuple(
+                [
+                    tuple([layer.mask_key(*configuration, NO_LIMIT) for configuration in configurations])
+                    for layer in layers
+                ]
+            )
             found = registry.mask(slot, generation, at)
         if width != found.size:
             check_width(found.size, width)
@@ -174,8 +181,8 @@ def _legal(tables: StackTables, state: BranchingState) -> tuple[Tensor, Tensor]:
     legal: Tensor | None = None
     now = state.states
     for number in range(state.slots.shape[1]):
-        slot, generation, places = _layer(state, number)
-        live, found = legal_stacks(tables, slot, generation, places)
+        slot, generation, configurations = _layer(state, number)
+        live, found = legal_stacks(tables, slot, generation, configurations)
         found = found & (live >= FIRST_STATE)[:, None]
         if number:
             found = found & (slot != NEUTRAL)[:, None]

@@ -1,4 +1,4 @@
-"""The state of rows that may be in several places of an automaton at once."""
+"""The state of rows that may be in several configurations at once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, Packed
-from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import StateFileError
 from logitkit.protocol.context import Context
@@ -91,8 +91,8 @@ class BranchingState(NamedTuple):
         _, count, depth = self.stacks.shape
         width, first, found = depth * FRAME_BYTES, 0, list[Configurations]()
         for states in self.states.tolist():
-            places = enumerate(states, first)
-            found.append([(state, memory[at * width : (at + 1) * width]) for at, state in places if state])
+            configurations = enumerate(states, first)
+            found.append([(state, memory[at * width : (at + 1) * width]) for at, state in configurations if state])
             first += count
         return found
 
@@ -102,10 +102,10 @@ class BranchingState(NamedTuple):
         states, stacks = np.zeros(self.states.shape, np.int64), bytearray(self.stacks.nbytes)
         _, count, depth = self.stacks.shape
         width = depth * FRAME_BYTES
-        for row, places in enumerate(rows):
-            states[row, : len(places)] = [state for state, _ in places]
+        for row, configurations in enumerate(rows):
+            states[row, : len(configurations)] = [state for state, _ in configurations]
             begin = row * count * width
-            stacks[begin : begin + len(places) * width] = b"".join([stack for _, stack in places])
+            stacks[begin : begin + len(configurations) * width] = b"".join([stack for _, stack in configurations])
         return BranchingState(
             self.slots,
             self.generations,

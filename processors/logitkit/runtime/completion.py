@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.tokens.tables.counted_state import StateAndCount
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import Packed, frames_of
-from logitkit.compiler.tokens.tables.place import NO_LIMIT
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import LogitkitError
 from logitkit.runtime.compiled_language import CompiledLanguage

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
-from logitkit.compiler.tokens.tables.place import NO_LIMIT
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.errors import BatchMismatch
 from logitkit.lazy import lazy
 from logitkit.protocol.calls import by_tensors, check_tokens, own_rows

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from logitkit.compiler.tokens.tables.place import NO_LIMIT
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.errors import StateFileError
 from logitkit.protocol.state import Fill
 from logitkit.runtime.automaton_registry import NEUTRAL

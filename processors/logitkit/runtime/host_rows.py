@@ -101,8 +101,8 @@ class HostRows:
         slot, generation = self.slots[row], self.generations[row]
         found = self.masks[row]
         if found is None or registry.generations[slot] != generation:
-            place = registry.automaton(slot, generation).place(self.states[row], self.stacks[row], self.left[row])
-            found = self.masks[row] = registry.mask(slot, generation, place)
+            mask_key = registry.automaton(slot, generation).mask_key(self.states[row], self.stacks[row], self.left[row])
+            found = self.masks[row] = registry.mask(slot, generation, mask_key)
         if columns != found.size:
             check_width(found.size, columns)
         return found

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.tokens.tables.mask_key import MaskKey
 from logitkit.compiler.tokens.tables.packed_stacks import Packed, rows_of, stacks_of
-from logitkit.compiler.tokens.tables.place import Place
 from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, reads_max_length
@@ -80,12 +80,12 @@ class SingleRow:
             return None
         found = self._mask
         if found is None or self._registry.generations[self._slot] != self._generation:
-            found = self._mask = self._registry.mask(self._slot, self._generation, self._place())
+            found = self._mask = self._registry.mask(self._slot, self._generation, self._mask_key())
         if columns != found.size:
             check_width(found.size, columns)
         return found
 
-    def _place(self) -> Place | int:
+    def _mask_key(self) -> MaskKey | int:
         return self.current
 
     def process(self, logits: NDArray[Any], never: Any, zero: Any) -> None:
@@ -157,10 +157,10 @@ class StackRow(SingleRow):
     def _stacks(self) -> Tensor:
         return stacks_of([self._stack], self._depth)
 
-    def _place(self) -> Place | int:
+    def _mask_key(self) -> MaskKey | int:
         automaton = self._registry.automaton(self._slot, self._generation)
-        place: Place | int = automaton.place(self.current, self._stack, self._left)
-        return place
+        mask_key: MaskKey | int = automaton.mask_key(self.current, self._stack, self._left)
+        return mask_key
 
 
 def can_step(processor: Processor[Any]) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.tokens.tables.counted_state import StateAndCount
-from logitkit.compiler.tokens.tables.place import ILLEGAL, NO_LIMIT
+from logitkit.compiler.tokens.tables.mask_key import ILLEGAL, NO_LIMIT
 from logitkit.compiler.tokens.tables.targets import REGISTRY_TARGETS
 from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.runtime.registry_tables import RegistryTables

@@ -77,18 +77,18 @@ class CallReader:
         waiting = False
         first = "" if self.number else self.form.calls_begin
         for begin, name_end in self.form.heads:
-            head, behind = self.markers.marked(first + begin), self.markers.marked(name_end)
+            head, tail = self.markers.marked(first + begin), self.markers.marked(name_end)
             found = self.text.follows(head)
             waiting |= found is None
             if not found:
                 continue
             start = self.text.at + len(head)
-            end = self.text.so_far.find(behind, start)
+            end = self.text.so_far.find(tail, start)
             if end < 0:
                 waiting |= not self.text.final and len(self.text.so_far) - start < LONGEST_NAME
                 continue
             self._name = self.markers.plain(self.text.so_far[start:end])
-            self._begin_arguments(end + len(behind))
+            self._begin_arguments(end + len(tail))
             return True
         if not waiting:
             raise ValueError("a call does not begin as the format says")

@@ -10,7 +10,7 @@ marker_symbol    the symbols that a marker is written in: bytes and token ids, a
 trie, ranges     all prefixes of all tokens, as arrays, which the compiler walks
 joined_tokens    all tokens as one text, and their order by bytes
 shapes           what is left of tokens for patterns that do not tell letters apart
-remainders       what tokens say after quotes and closing brackets
+token_suffixes   what tokens say after quotes and closing brackets
 spelling         how many tokens a text takes
 """
 

@@ -164,10 +164,10 @@ class Trie:
         """
         single = np.zeros(256, bool)
         if self.depth > 1:
-            first, behind = self.level(1)
+            first, last = self.level(1)
             nodes = self.node_of_id[[token for token in without if token >= 0]]
-            count = self.own[:behind] - np.bincount(nodes[nodes < behind], minlength=behind)
-            single[self.byte[first:behind][count[first:] > 0]] = True
+            count = self.own[:last] - np.bincount(nodes[nodes < last], minlength=last)
+            single[self.byte[first:last][count[first:] > 0]] = True
         return single
 
     def __len__(self) -> int:
@@ -177,10 +177,10 @@ class Trie:
 def _groups_below(byte: NDArray[np.uint8], children: NDArray[np.int64], levels: list[int]) -> NDArray[np.uint32]:
     found = np.zeros(len(byte), np.uint32)
     # From the leaves up: the children of one level are the next level, and the children of one node are neighbours.
-    for first, behind in zip(levels[-2::-1], levels[:0:-1], strict=True):
-        nodes = np.arange(first, behind)
+    for first, last in zip(levels[-2::-1], levels[:0:-1], strict=True):
+        nodes = np.arange(first, last)
         nodes = nodes[children[nodes + 1] > children[nodes]]
         if len(nodes):
-            each = found[behind : children[behind]] | GROUP_OF_BYTE[byte[behind : children[behind]]]
-            found[nodes] = np.bitwise_or.reduceat(each, children[nodes] - behind)
+            each = found[last : children[last]] | GROUP_OF_BYTE[byte[last : children[last]]]
+            found[nodes] = np.bitwise_or.reduceat(each, children[nodes] - last)
     return found

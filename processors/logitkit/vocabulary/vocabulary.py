@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from logitkit.errors import VocabularyError
 from logitkit.parameters.integers import as_integer
 from logitkit.vocabulary.joined_tokens import JoinedTokens
-from logitkit.vocabulary.remainders import Remainders
 from logitkit.vocabulary.shapes import Shapes
 from logitkit.vocabulary.special_tokens import SpecialNames
+from logitkit.vocabulary.token_suffixes import TokenSuffixes
 from logitkit.vocabulary.trie import Trie
 
 __all__ = ["Vocabulary"]
@@ -205,14 +205,14 @@ class Vocabulary:
         return Shapes.of(self.tokens)
 
     @cached_property
-    def remainders(self) -> Remainders:
-        """The remainders of tokens after quotes and closing brackets; built on first use."""
-        return Remainders.of(self.joined)
+    def token_suffixes(self) -> TokenSuffixes:
+        """The suffixes of tokens after quotes and closing brackets; built on first use."""
+        return TokenSuffixes.of(self.joined)
 
     @cached_property
-    def remainders_of_blocks(self) -> Remainders:
+    def token_suffixes_of_blocks(self) -> TokenSuffixes:
         """The same and those after commas, which end blocks of items; built on first use."""
-        return Remainders.of(self.joined, self.remainders)
+        return TokenSuffixes.of(self.joined, self.token_suffixes)
 
     @cached_property
     def spells_every_byte(self) -> bool:

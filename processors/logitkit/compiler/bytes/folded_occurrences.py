@@ -77,24 +77,24 @@ class _Tree:
         self.limits = limits
         self.level = [0]
         self.steps: list[tuple[int, int, int]] = []
-        self._behind: dict[tuple[int, bytes], int] = {}
+        self._children: dict[tuple[int, bytes], int] = {}
 
     def child(self, node: int, spellings: tuple[bytes, ...]) -> int:
         """Return the state after one more character, in any of its spellings."""
-        found = self._behind.get((node, spellings[0]))
+        found = self._children.get((node, spellings[0]))
         if found is not None:
             return found
         found = self._add(self.level[node] + 4)
         for spelling in spellings:
             at = node
             for i, byte in enumerate(spelling[:-1], 1):
-                inside = self._behind.get((node, spelling[:i]))
+                inside = self._children.get((node, spelling[:i]))
                 if inside is None:
-                    inside = self._behind[node, spelling[:i]] = self._add(self.level[node] + i)
+                    inside = self._children[node, spelling[:i]] = self._add(self.level[node] + i)
                     self.steps.append((at, byte, inside))
                 at = inside
             self.steps.append((at, spelling[-1], found))
-            self._behind[node, spelling] = found
+            self._children[node, spelling] = found
         return found
 
     def _add(self, level: int) -> int:

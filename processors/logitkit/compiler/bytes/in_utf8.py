@@ -131,21 +131,21 @@ def _one_target(beyond: Beyond, targets: NDArray[np.int32], limits: Limits) -> I
     if len(read) > MANY_ROOTS:
         return None
     tree = Utf8Tree.of(beyond, tuple([tuple([r >> c & 1 for c in range(classes)]) for r in read.tolist()]))
-    behind, which = which_of(target)
+    after, which = which_of(target)
     nodes = len(tree.heights)
-    limits.check_work(len(behind) * nodes // 4)
-    met = np.zeros((len(behind), nodes), bool)
+    limits.check_work(len(after) * nodes // 4)
+    met = np.zeros((len(after), nodes), bool)
     for root in range(len(read)):
-        reached = np.zeros(len(behind), bool)
+        reached = np.zeros(len(after), bool)
         reached[which[read_by == root]] = True
         met[np.flatnonzero(reached)[:, None], tree.below[root]] = True
     where, node = np.nonzero(met)
     limits.check_states(len(targets) + len(node))
     limits.check_work(len(node) * tree.continuations)
     # With one more node: the character itself.
-    number = np.zeros((len(behind), nodes + 1), np.int32)
+    number = np.zeros((len(after), nodes + 1), np.int32)
     number[where, node] = np.arange(len(targets), len(targets) + len(node))
-    number[:, nodes] = behind
+    number[:, nodes] = after
     shown = np.where((tree.heights[:, None] == 1) & (tree.shown != 0), nodes, tree.shown)
     return tree, number[which[:, None], tree.leads[read_by]], number[where[:, None], shown[node]]
 

@@ -12,7 +12,7 @@ from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.special_tokens import free_states, special_token_targets, special_tokens_of
 from logitkit.limits import Limits
 
-__all__ = ["behind", "only_the_empty_text"]
+__all__ = ["concatenate_nested", "only_the_empty_text"]
 
 
 def only_the_empty_text() -> ByteDfa:
@@ -21,7 +21,7 @@ def only_the_empty_text() -> ByteDfa:
     return ByteDfa(np.zeros((FIRST_STATE + 1, 1), np.int32), np.zeros(256, np.int64), live, FIRST_STATE)
 
 
-def behind(first: ByteDfa, second: NestedDfa, limits: Limits) -> NestedDfa:
+def concatenate_nested(first: ByteDfa, second: NestedDfa, limits: Limits) -> NestedDfa:
     """Return the automaton of a text of `first` and a text of `second`.
 
     Args:
@@ -50,7 +50,7 @@ def behind(first: ByteDfa, second: NestedDfa, limits: Limits) -> NestedDfa:
         first.start,
         second.entry + shift,
         second.frame,
-        np.where(second.behind == DEAD, DEAD, second.behind + shift),
+        np.where(second.return_state == DEAD, DEAD, second.return_state + shift),
         need,
         _joined(free_states(first), free_states(second)),
         {

@@ -40,7 +40,7 @@ class NestedDfa:
     """A visibly pushdown automaton: a bracket that opens a call pushes a frame, the end of what is called pops it.
 
     A byte leads to a state, opens a call or ends what was called. A call goes on in its `entry`, with its `frame` on the stack.
-    An end pops a frame and goes on in the state that `behind` has for both.
+    An end pops a frame and goes on in the state that `return_state` has for both.
 
     Args:
         step: [S, K] int32, what each class of bytes does (`NestedStep`). State 0 is dead, state 1 is unused, others are live.
@@ -49,7 +49,7 @@ class NestedDfa:
         start: Its start state.
         entry: [C] int64, where each call goes on.
         frame: [C] int64, what it pushes.
-        behind: [E, F] int64, the state after each end with each frame, `DEAD` where they do not meet.
+        return_state: [E, F] int64, the state after each end with each frame, `DEAD` where they do not meet.
         need: [S] int64, how many frames must be pushed at once, at least, on the way from a state to the end of its part.
         free: [S] bool, in which states ids without text are legal and change nothing; None: in none.
         special_tokens: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by
@@ -68,7 +68,7 @@ class NestedDfa:
     start: int
     entry: NDArray[np.int64]
     frame: NDArray[np.int64]
-    behind: NDArray[np.int64]
+    return_state: NDArray[np.int64]
     need: NDArray[np.int64]
     free: NDArray[np.bool_] | None = None
     special_tokens: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class NestedDfa:
     @property
     def frames(self) -> int:
         """Number of frames."""
-        return int(self.behind.shape[1])
+        return int(self.return_state.shape[1])
 
     @property
     def is_block(self) -> NDArray[np.bool_]:
@@ -116,23 +116,27 @@ class NestedDfa:
     @property
     def frame_need(self) -> NDArray[np.int64]:
         """[F] the most that is needed after each frame, whatever ends before it."""
-        found: NDArray[np.int64] = np.where(self.behind == DEAD, 0, self.need[self.behind]).max(axis=0, initial=0)
+        found: NDArray[np.int64] = np.where(self.return_state == DEAD, 0, self.need[self.return_state]).max(
+            axis=0, initial=0
+        )
         return found
 
     def by_step(self, states: NDArray[Any]) -> ByStep:
         """Return a value for each step, given [S] those of the states; that of calls and ends is 0."""
-        return ByStep(states, self.calls, len(self.behind))
+        return ByStep(states, self.calls, len(self.return_state))
 
     def renumbered_steps(self, states: NDArray[Any]) -> ByStep:
         """Return what each step becomes if states have other numbers, [S]; calls and ends keep theirs."""
-        return ByStep.renumbered(states, self.calls, len(self.behind))
+        return ByStep.renumbered(states, self.calls, len(self.return_state))
 
     def after_ends(self) -> list[list[tuple[int, int]]]:
         """Return for each end the frames that it may pop, ascending, each with the state after it."""
-        found: list[list[tuple[int, int]]] = [[] for _ in self.behind]
+        found: list[list[tuple[int, int]]] = [[] for _ in self.return_state]
         # Few of the hundreds of ends and frames meet.
-        ends, frames = np.nonzero(self.behind)
-        for end, frame, state in zip(ends.tolist(), frames.tolist(), self.behind[ends, frames].tolist(), strict=True):
+        ends, frames = np.nonzero(self.return_state)
+        for end, frame, state in zip(
+            ends.tolist(), frames.tolist(), self.return_state[ends, frames].tolist(), strict=True
+        ):
             found[end].append((frame, state))
         return found
 
@@ -157,9 +161,9 @@ class NestedDfa:
                 stack.append(int(self.frame[NestedStep.number(does)]))
                 state = int(self.entry[NestedStep.number(does)])
             else:
-                state = int(self.behind[NestedStep.number(does), stack.pop()])
+                state = int(self.return_state[NestedStep.number(does), stack.pop()])
                 while state in self.returns:
-                    state = int(self.behind[self.returns[state], stack.pop()])
+                    state = int(self.return_state[self.returns[state], stack.pop()])
             if state == DEAD or (len(stack) > max_depth and np.count_nonzero(~uncounted[stack]) > max_depth):
                 return
             yield bool(self.accepting[state]) and not stack

@@ -14,7 +14,7 @@ from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
 from logitkit.compiler.bytes.renumbering import ROWS_AT_ONCE
 from logitkit.compiler.bytes.sorting import stable_order
 
-__all__ = ["Backwards", "Moves", "alive", "behind_is", "needs"]
+__all__ = ["Backwards", "Moves", "alive", "holds_after_call", "needs"]
 
 Ints = NDArray[np.int64]
 
@@ -53,9 +53,9 @@ class Moves(NamedTuple):
         spend(len(self.source))
         inside, calling = NestedStep.is_state(self.does), NestedStep.is_call(self.does)
         caller, call = self.source[calling], NestedStep.number(self.does[calling])
-        behind = dfa.behind[:, dfa.frame[call]]
-        leads = np.concatenate([self.does[inside], dfa.entry[call], behind.ravel()])
-        source = np.concatenate([self.source[inside], caller, np.broadcast_to(caller, behind.shape).ravel()])
+        returned = dfa.return_state[:, dfa.frame[call]]
+        leads = np.concatenate([self.does[inside], dfa.entry[call], returned.ravel()])
+        source = np.concatenate([self.source[inside], caller, np.broadcast_to(caller, returned.shape).ravel()])
         alive = leads != DEAD
         lists = _Lists(source[alive], leads[alive], dfa.states)
         return lists.closure(np.zeros(dfa.states, bool), np.array([dfa.start]))
@@ -72,7 +72,7 @@ def alive(dfa: NestedDfa, moves: Backwards) -> tuple[NDArray[np.bool_], NDArray[
         That, [S], and for each end whether some text leads to it from where the calls begin that it may end: [E].
     """
     # All calls of a part have one entry. The ends of one part are looked at one after another, of all parts at once.
-    entry = np.array([dfa.entry[row[dfa.frame] != DEAD].max(initial=DEAD) for row in dfa.behind], np.int64)
+    entry = np.array([dfa.entry[row[dfa.frame] != DEAD].max(initial=DEAD) for row in dfa.return_state], np.int64)
     rank = np.array([np.count_nonzero(entry[:end] == entry[end]) for end in range(len(entry))], np.int64)
     found = [moves.before_ends]
     if rank.any():
@@ -103,7 +103,7 @@ def needs(dfa: NestedDfa, moves: Backwards, lives: NDArray[np.bool_]) -> Ints:
         moves: Its moves.
         lives: From which states some text leads to the end.
     """
-    every_end = np.ones(len(dfa.behind), bool)
+    every_end = np.ones(len(dfa.return_state), bool)
     need = np.full(dfa.states, NEVER)
     # Only brackets count: a block of items needs what is inside of it.
     blocks = dfa.is_block[dfa.frame]
@@ -112,7 +112,7 @@ def needs(dfa: NestedDfa, moves: Backwards, lives: NDArray[np.bool_]) -> Ints:
         shallower = need < depth
         found = np.ones(dfa.states, bool)
         while True:
-            goes_on = behind_is(dfa, found)
+            goes_on = holds_after_call(dfa, found)
             # A state that leads to one that needs less depth needs less, too.
             found = shallower if depth else moves.before_ends
             while True:
@@ -122,7 +122,7 @@ def needs(dfa: NestedDfa, moves: Backwards, lives: NDArray[np.bool_]) -> Ints:
                 if not len(begin):
                     break
                 found = moves.before(found, begin)
-            if not (open_to & ~behind_is(dfa, found)).any():
+            if not (open_to & ~holds_after_call(dfa, found)).any():
                 break
         fresh = found & (need == NEVER)
         need[fresh] = depth
@@ -132,18 +132,20 @@ def needs(dfa: NestedDfa, moves: Backwards, lives: NDArray[np.bool_]) -> Ints:
             return need
 
 
-def behind_is(dfa: NestedDfa, holds: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def holds_after_call(dfa: NestedDfa, holds: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return for each call whether something holds for all states that may come after it."""
-    spend(1 + dfa.behind.size // PAIRS_A_STEP)
-    fine = (dfa.behind == DEAD) | holds[dfa.behind]
+    spend(1 + dfa.return_state.size // PAIRS_A_STEP)
+    fine = (dfa.return_state == DEAD) | holds[dfa.return_state]
     found: NDArray[np.bool_] = fine.all(axis=0)[dfa.frame]
     return found
 
 
 def _leads_on(dfa: NestedDfa, holds: NDArray[np.bool_], met: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return for each call whether something holds for a state after it and an end that is met."""
-    spend(1 + dfa.behind.size // PAIRS_A_STEP)
-    found: NDArray[np.bool_] = ((dfa.behind != DEAD) & met[:, None] & holds[dfa.behind]).any(axis=0)[dfa.frame]
+    spend(1 + dfa.return_state.size // PAIRS_A_STEP)
+    found: NDArray[np.bool_] = ((dfa.return_state != DEAD) & met[:, None] & holds[dfa.return_state]).any(axis=0)[
+        dfa.frame
+    ]
     return found
 
 

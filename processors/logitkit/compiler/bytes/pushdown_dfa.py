@@ -38,7 +38,7 @@ class PushdownDfa:
     Args:
         step: [S, K] int32, what each symbol does in each state (`PushdownStep`). It is illegal; or it is read and leads to a
             state; or it is read, pushes the frames of a move and leads to that move's state; or it is not read: the innermost
-            frame is popped, and the symbol is looked at again in the state that `behind` has for the state and the frame
+            frame is popped, and the symbol is looked at again in the state that `return_state` has for the state and the frame
             (illegal if it has none, or the stack is empty). The end of the text leads to `FINISHED`; nothing else does. States 0
             (dead) and 1 (finished) have rows of zeros; others are live.
         byte_class: [256] int64, the symbol of each byte.
@@ -47,7 +47,7 @@ class PushdownDfa:
         pushed: For each move, the frames that it pushes, at least one, the outermost first.
         target: [M] int64, the state that each move leads to.
         frames: Number of frames; they are numbered from 0 on.
-        behind: [P, 3] int64, a state, a frame that may be popped in it, and the state that both lead to, sorted.
+        return_state: [P, 3] int64, a state, a frame that may be popped in it, and the state that both lead to, sorted.
         need: [S] int64, the least number of further frames that must be open at once on the way from a state to the end of what
             its innermost frame called (or to the end of the text, if there is none).
         further: [N, 3] int64, a state, a symbol and a step that it does there besides, sorted. Without any, the automaton is
@@ -63,7 +63,7 @@ class PushdownDfa:
     pushed: tuple[tuple[int, ...], ...]
     target: NDArray[np.int64]
     frames: int
-    behind: NDArray[np.int64]
+    return_state: NDArray[np.int64]
     need: NDArray[np.int64]
     further: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
     frame_need: NDArray[np.int64] | None = None

@@ -62,7 +62,7 @@ class Views:
         rows: The effect of symbols in each node.
         pushed: For each move, the frames that it pushes, the outermost first.
         target: The node that each move leads to.
-        behind: The node after each node and popped frame.
+        return_state: The node after each node and popped frame.
         limits: Bound on the work.
 
     Attributes:
@@ -78,7 +78,7 @@ class Views:
         rows: Rows,
         pushed: list[tuple[int, ...]],
         target: list[int],
-        behind: dict[tuple[int, int], int],
+        return_state: dict[tuple[int, int], int],
         limits: Limits,
         every_exit: bool = False,
     ) -> None:
@@ -97,7 +97,7 @@ class Views:
         for node in range(len(rows)):
             self._view(node, -1)
         frames: list[list[tuple[int, int]]] = [[] for _ in rows]
-        for (node, frame), to in behind.items():
+        for (node, frame), to in return_state.items():
             frames[node].append((frame, to))
         done = 0
         while done < len(self.views):

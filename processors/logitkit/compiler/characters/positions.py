@@ -235,16 +235,16 @@ class PositionBuilder:
     def graph(self, moves: tuple[tuple[tuple[Node, int], ...], ...], accepting: tuple[bool, ...]) -> Part:
         """Number the positions of the nodes of a graph."""
         parts = [[(self.part(node), target) for node, target in row] for row in moves]
-        behind = []
+        after = []
         for state in range(len(parts)):
-            behind.append(_reached(parts, state))
-            self.did(6 * len(behind[-1]))
+            after.append(_reached(parts, state))
+            self.did(6 * len(after[-1]))
         # Most states lead to no other one without reading, and their moves have no position in common.
         own = [tuple([p for part, _ in row for p in part.first]) for row in parts]
         first = [
-            own[s[0]] if len(s) == 1 else tuple(dict.fromkeys([p for state in s for p in own[state]])) for s in behind
+            own[s[0]] if len(s) == 1 else tuple(dict.fromkeys([p for state in s for p in own[state]])) for s in after
         ]
-        ends = [any(accepting[s] for s in states) for states in behind]
+        ends = [any(accepting[s] for s in states) for states in after]
         last: list[int] = []
         for part, target in (edge for row in parts for edge in row):
             self.join(part.last, first[target])
@@ -259,12 +259,12 @@ class PositionBuilder:
         bounds = [begin]
         for row in moves:
             bounds.append(bounds[-1] + len(row))
-        behind = [tuple(range(a, b)) for a, b in pairwise(bounds)]
+        after = [tuple(range(a, b)) for a, b in pairwise(bounds)]
         self.charsets.extend([charset for charset, _ in edges])
-        self.follow.extend([[behind[target]] if behind[target] else [] for _, target in edges])
+        self.follow.extend([[after[target]] if after[target] else [] for _, target in edges])
         self.did(len(edges))
         last = tuple([begin + i for i, (_, target) in enumerate(edges) if accepting[target]])
-        return Part(accepting[0], behind[0], last)
+        return Part(accepting[0], after[0], last)
 
 
 def _reached(parts: list[list[tuple[Part, int]]], state: int) -> list[int]:

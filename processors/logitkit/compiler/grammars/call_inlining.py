@@ -109,17 +109,17 @@ def _calls(rule: int, automata: dict[int, SymbolDfa], rules: RuleAutomata, limit
     return [(s, callee, t, _is_last(automata[callee], dfa, t, limits)) for s, callee, t in rules.calls(dfa)]
 
 
-def _is_last(called: SymbolDfa, caller: SymbolDfa, behind: int, limits: Limits) -> bool:
+def _is_last(called: SymbolDfa, caller: SymbolDfa, return_state: int, limits: Limits) -> bool:
     """Whether a call may be taken for the last thing in its rule.
 
     It may if the rule may end after the call, and whatever else may follow there may also follow inside the called rule, wherever
     that may end: in `e ::= e "+" e | "1"`, which is `"1" ("+" e)*`, the inner `e` reads all further `"+" e` itself.
     """
-    if not caller.accepting[behind]:
+    if not caller.accepting[return_state]:
         return False
-    if not caller.moves[behind]:
+    if not caller.moves[return_state]:
         return True
-    todo = [(state, behind) for state, accepts in enumerate(called.accepting) if accepts]
+    todo = [(state, return_state) for state, accepts in enumerate(called.accepting) if accepts]
     seen = set(todo)
     while todo:
         better, worse = todo.pop()
@@ -196,19 +196,19 @@ def _written_out(
     copies: dict[tuple[int, int], int] = {}
     todo: list[tuple[int, int]] = []
 
-    def copy(rule: int, behind: int) -> int:
-        if (rule, behind) not in copies:
-            copies[rule, behind] = nfa.add(len(automata[rule].moves))
-            todo.append((rule, behind))
-        return copies[rule, behind]
+    def copy(rule: int, return_state: int) -> int:
+        if (rule, return_state) not in copies:
+            copies[rule, return_state] = nfa.add(len(automata[rule].moves))
+            todo.append((rule, return_state))
+        return copies[rule, return_state]
 
     copy(head, end)
     while todo:
-        rule, behind = todo.pop()
-        base, dfa = copies[rule, behind], automata[rule]
+        rule, return_state = todo.pop()
+        base, dfa = copies[rule, return_state], automata[rule]
         gone: dict[tuple[int, int], int] = defaultdict(int)
         for state, callee, t, last in calls[rule]:
-            after = behind if last else base + t
+            after = return_state if last else base + t
             if callee not in heads or (callee, after) in copies:
                 nfa.empty[base + state].append(copy(callee, after))
                 gone[state, t] |= bit[callee]
@@ -218,7 +218,7 @@ def _written_out(
                 if left:
                     nfa.edges[base + state].append((left, base + t))
             if dfa.accepting[state]:
-                nfa.empty[base + state].append(behind)
+                nfa.empty[base + state].append(return_state)
     found = nfa.minimal(copies[head, end], end)
     assert found is not None
     return found

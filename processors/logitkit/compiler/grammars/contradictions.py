@@ -32,7 +32,7 @@ def without_contradictions(nodes: LrStates, limits: Limits) -> tuple[Rows, Views
     """
     rows = nodes.rows
     while True:
-        views = Views(rows, nodes.pushed, nodes.target, nodes.behind, limits, every_exit=True)
+        views = Views(rows, nodes.pushed, nodes.target, nodes.return_state, limits, every_exit=True)
         places = _Places(nodes, views, limits)
         safe = places.safe()
         # Safe places are live.

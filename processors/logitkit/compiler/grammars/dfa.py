@@ -47,7 +47,7 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
         if automata.looks:
             rows, views = without_contradictions(nodes, limits)
         else:
-            rows, views = nodes.rows, Views(nodes.rows, nodes.pushed, nodes.target, nodes.behind, limits)
+            rows, views = nodes.rows, Views(nodes.rows, nodes.pushed, nodes.target, nodes.return_state, limits)
         live = [exits != 0 for exits in views.exits]
         if automata.looks:
             views.only_useful()
@@ -70,7 +70,9 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
                         further.append((state, symbol, does))
         need = np.array(views.need[:states], np.int64)
         need[:FIRST_STATE] = 0
-        behind = sorted((n, frame, after if live[after] else DEAD) for (n, frame), after in nodes.behind.items())
+        return_state = sorted(
+            (n, frame, after if live[after] else DEAD) for (n, frame), after in nodes.return_state.items()
+        )
         return PushdownDfa(
             step,
             machine.byte_class,
@@ -79,7 +81,7 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
             tuple(nodes.pushed),
             np.array(nodes.target, np.int64),
             len(nodes.frames),
-            np.array(behind, np.int64).reshape(-1, 3),
+            np.array(return_state, np.int64).reshape(-1, 3),
             need,
             np.array(sorted({*further}, key=lambda f: (*f[:2], PushdownStep.order(f[2]))), np.int64).reshape(-1, 3),
             np.array(views.frame_need, np.int64),

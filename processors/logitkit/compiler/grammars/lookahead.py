@@ -30,11 +30,11 @@ def lookahead(machine: StackMachine, limits: Limits) -> tuple[list[int], list[in
         limits.spend(4 * len(active))
         for state in active:
             mask, quiet = ahead[state], silent[state]
-            for callee, behind in machine.calls[state]:
+            for callee, return_state in machine.calls[state]:
                 mask |= ahead[callee]
                 if silent[callee]:
-                    quiet |= behind == TAIL or silent[behind]
-                    mask |= 0 if behind == TAIL else ahead[behind]
+                    quiet |= return_state == TAIL or silent[return_state]
+                    mask |= 0 if return_state == TAIL else ahead[return_state]
             for _, target in machine.looks[state]:
                 mask |= ahead[target]
                 quiet |= silent[target]
@@ -49,8 +49,8 @@ def lookahead(machine: StackMachine, limits: Limits) -> tuple[list[int], list[in
         limits.spend(4 * len(active))
         for state in active:
             mine = follow[machine.rule[state]]
-            for callee, behind in machine.calls[state]:
-                mask = mine if behind == TAIL else ahead[behind] | (mine if silent[behind] else 0)
+            for callee, return_state in machine.calls[state]:
+                mask = mine if return_state == TAIL else ahead[return_state] | (mine if silent[return_state] else 0)
                 at = machine.rule[callee]
                 if mask & ~follow[at]:
                     follow[at] |= mask

@@ -69,7 +69,7 @@ class LrStates:
         pushed: For each move, the frames that it pushes, the outermost first.
         target: The node that each move leads to.
         frames: The frames.
-        behind: The node after each node and popped frame.
+        return_state: The node after each node and popped frame.
         followed: The contexts of the outermost and the innermost frame of each move.
         context_frame: The frame of each context.
         below: For each context, those that may lie below it, as a mask.
@@ -88,7 +88,7 @@ class LrStates:
         self.move_number: dict[tuple[tuple[int, ...], int], int] = {}
         self.pushed: list[tuple[int, ...]] = []
         self.target: list[int] = []
-        self.behind: dict[tuple[int, int], int] = {}
+        self.return_state: dict[tuple[int, int], int] = {}
         self.results: dict[frozenset[Configuration], tuple[int, ...]] = {}
         # The plan of each node, and the symbols of it that were asked for so far.
         self.plans: list[Plan | None] = [None, None]
@@ -206,12 +206,12 @@ class LrStates:
         spend((POP_STEPS + self.mask_steps) * contexts.bit_count())
         for context in bits(contexts & ~(1 << BOTTOM)):
             key = node, self.context_frame[context]
-            behind = self.behind.get(key)
-            if behind is None:
-                behind = self.behind[key] = self.node(self.after_pop(node, self.frames[key[1]]))
-            self.ask(behind, symbols)
-            self.popped_to[context][behind] = None
-            self.add_tops(behind, self.below[context])
+            return_state = self.return_state.get(key)
+            if return_state is None:
+                return_state = self.return_state[key] = self.node(self.after_pop(node, self.frames[key[1]]))
+            self.ask(return_state, symbols)
+            self.popped_to[context][return_state] = None
+            self.add_tops(return_state, self.below[context])
 
     def after_pop(self, node: int, frame: Frame) -> frozenset[Configuration]:
         """Give the configurations of a node a frame back."""

@@ -140,8 +140,8 @@ class Plans:
                     if symbols & mask:
                         reads.append((symbols & mask, (target, stack, after)))
             fresh: list[Configuration] = []
-            for callee, behind in machine.calls[state]:
-                fresh.append((callee, stack if behind == TAIL else (*stack, behind), conditions))
+            for callee, return_state in machine.calls[state]:
+                fresh.append((callee, stack if return_state == TAIL else (*stack, return_state), conditions))
             for condition, target in machine.looks[state]:
                 fresh.append((target, stack, conditions | {condition}))
             if machine.final[state]:
@@ -230,11 +230,11 @@ def _returns(machine: StackMachine) -> list[set[int]]:
     found: list[set[int]] = [set() for _ in range(max(machine.rule) + 1)]
     tails: set[tuple[int, int]] = set()
     for state, calls in enumerate(machine.calls):
-        for callee, behind in calls:
-            if behind == TAIL:
+        for callee, return_state in calls:
+            if return_state == TAIL:
                 tails.add((machine.rule[state], machine.rule[callee]))
             else:
-                found[machine.rule[callee]].add(behind)
+                found[machine.rule[callee]].add(return_state)
     todo = list(tails)
     while todo:
         outer, inner = todo.pop()

@@ -31,7 +31,7 @@ class _Opened(NamedTuple):
     state: int
     byte: int
     body: int
-    behind: tuple[tuple[int, int], ...]
+    return_states: tuple[tuple[int, int], ...]
 
 
 class Assembly(InstanceBuilder):
@@ -58,13 +58,15 @@ class Assembly(InstanceBuilder):
                 if marks:
                     end_at[first + state] = self.ends.setdefault((self.bodies[called], marks), len(self.ends))
                 for opening, bracket in brackets.items():
-                    behind = tuple((m, first + target) for m, target in bracket.behind)
+                    return_states = tuple((m, first + target) for m, target in bracket.return_states)
                     if bracket.called in self.fragment_of:
-                        quoted.append(Quote(first + state, ord(opening), bracket.called, behind, bracket.excluded))
+                        quoted.append(
+                            Quote(first + state, ord(opening), bracket.called, return_states, bracket.excluded)
+                        )
                         continue
                     body = self.bodies[bracket.called]
                     calls = opened_blocks if body in self.blocks else opened
-                    calls.append(_Opened(first + state, ord(opening), body, behind))
+                    calls.append(_Opened(first + state, ord(opening), body, return_states))
             # Where each state of the part leads, or which end it is; numbered before the columns are spread, as these are many.
             leads = np.arange(first - FIRST_STATE, last, dtype=np.int32)
             leads[:FIRST_STATE] = DEAD
@@ -88,13 +90,13 @@ class Assembly(InstanceBuilder):
         blocks = len(self.frames) - frames
         instances = instances._replace(strings=np.append(instances.strings, np.zeros(blocks, bool)))
         states = len(step)
-        behind_of = np.zeros((len(self.ends), len(self.frames)), np.int64)
-        for (body, behind), frame in self.frames.items():
-            for marks, target in behind:
+        return_state = np.zeros((len(self.ends), len(self.frames)), np.int64)
+        for (body, return_states), frame in self.frames.items():
+            for marks, target in return_states:
                 if (body, marks) in self.ends:
-                    behind_of[self.ends[body, marks], frame] = target
+                    return_state[self.ends[body, marks], frame] = target
         # A block in which the array ends is the end of the block that called it.
-        at_once = behind_of[end_at[behind_of] >= 0].tolist()
+        at_once = return_state[end_at[return_state] >= 0].tolist()
         returns = {state: int(end_at[state]) for state in sorted({*at_once})}
         special_tokens = {token: np.zeros(states, np.int64) for token in self.grammar.special_tokens}
         for called, first in zip(self.bodies if special_tokens else (), self.first, strict=False):
@@ -112,7 +114,7 @@ class Assembly(InstanceBuilder):
             FIRST_STATE,
             entry[bodies],
             np.array([frame for _, frame in self.calls], np.int64),
-            behind_of,
+            return_state,
             np.zeros(states, np.int64),
             special_tokens=special_tokens,
             # Strings that are written in place are followed better with all tokens at once.
@@ -125,8 +127,8 @@ class Assembly(InstanceBuilder):
     def _add_calls(self, step: NDArray[np.int32], opened: list[_Opened]) -> set[int]:
         """Number some calls and add them to a table, in place; return with which bytes something else begins there too."""
         rows = []
-        for state, byte, body, behind in opened:
-            frame = self.frames.setdefault((body, behind), len(self.frames))
+        for state, byte, body, return_states in opened:
+            frame = self.frames.setdefault((body, return_states), len(self.frames))
             rows.append((state, self.byte_class[byte], self.calls.setdefault((body, frame), len(self.calls))))
         source, symbol, call = np.array(rows, np.int64).reshape(-1, 3).T
         taken = np.flatnonzero(step[source, symbol] != DEAD)

@@ -41,14 +41,14 @@ class Quote(NamedTuple):
         state: The state.
         byte: The byte.
         called: The rules that are called.
-        behind: The state after each set of marks.
+        return_states: The state after each set of marks.
         excluded: Words that are among the strings called: the state reads the word, and calls all other strings.
     """
 
     state: int
     byte: int
     called: Called
-    behind: tuple[tuple[int, int], ...]
+    return_states: tuple[tuple[int, int], ...]
     excluded: tuple[int, ...] = ()
 
 
@@ -158,7 +158,7 @@ class InstanceBuilder:
         return np.array(rows, np.int64).reshape(-1, 5).T
 
     def _exits(self, quote: Quote) -> tuple[int, ...]:
-        after = dict(quote.behind)
+        after = dict(quote.return_states)
         return tuple(after[marks] for marks in self.fragments[self.fragment_of[quote.called]].marks)
 
     def add_instances(self, step: NDArray[np.int32], quoted: Ints) -> FragmentInstances:

@@ -15,7 +15,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.literal_overrides import BracketsOverlap, CountsOverlap
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
-from logitkit.compiler.bytes.nesting_needs import Backwards, Moves, alive, behind_is, needs
+from logitkit.compiler.bytes.nesting_needs import Backwards, Moves, alive, holds_after_call, needs
 from logitkit.compiler.bytes.renumbering import renumbered_table
 from logitkit.compiler.bytes.string_fragment import FragmentInstances
 
@@ -34,8 +34,8 @@ def live(dfa: NestedDfa) -> NestedDfa:
     backwards = Backwards(dfa, moves, met)
     lives, ended = alive(dfa, backwards)
     if dfa.instances is not None:
-        ended |= dfa.instances.string_ends(len(dfa.behind))
-    dfa = replace(dfa, behind=np.where(ended[:, None], dfa.behind, DEAD))
+        ended |= dfa.instances.string_ends(len(dfa.return_state))
+    dfa = replace(dfa, return_state=np.where(ended[:, None], dfa.return_state, DEAD))
     need = needs(dfa, backwards, lives)
     if dfa.instances is not None:
         need = _of_whole_instances(need, dfa.instances, owner)
@@ -52,8 +52,8 @@ def live(dfa: NestedDfa) -> NestedDfa:
     number[kept] = FIRST_STATE + np.arange(len(kept))
     # The states after a call that no text leads to do not matter.
     ends = backwards.calls(dfa) & (need[dfa.entry] < NEVER)
-    usable = ends & behind_is(dfa, need < NEVER)
-    if (ends & ~usable & ~behind_is(dfa, need == NEVER)).any():
+    usable = ends & holds_after_call(dfa, need < NEVER)
+    if (ends & ~usable & ~holds_after_call(dfa, need == NEVER)).any():
         raise BracketsOverlap("after some texts of a call no text can be ended, but after others it can")
     left = np.flatnonzero(usable)
     # The new meaning of each step of the table.
@@ -75,7 +75,7 @@ def live(dfa: NestedDfa) -> NestedDfa:
         int(number[dfa.start]),
         number[dfa.entry[left]],
         dfa.frame[left],
-        number[dfa.behind],
+        number[dfa.return_state],
         need,
         special_tokens={token: _renumbered(leads[known], number) for token, leads in dfa.special_tokens.items()},
         instances=instances,
@@ -130,7 +130,7 @@ def _of_instances(dfa: NestedDfa, instances: FragmentInstances, owner: NDArray[n
     # Strings that are called need nothing: there is room for one of them wherever there is room for a bracket. So
     # the byte that opens one leads at once to what follows it.
     called = np.flatnonzero(instances.strings[dfa.frame])
-    means.calls[called] = dfa.behind[:, dfa.frame[called]].max(axis=0, initial=DEAD)
+    means.calls[called] = dfa.return_state[:, dfa.frame[called]].max(axis=0, initial=DEAD)
     alone = np.flatnonzero(single != DEAD)
     return [Moves.of(dfa.step, np.flatnonzero(~short), means), Moves(instances.first[alone], single[alone])]
 
@@ -143,7 +143,7 @@ def _with_whole_instances(
     kept[owner[met]] = True
     called = [instance for instance, exits in enumerate(instances.exits) if NestedStep.is_end(exits[0])]
     ends = NestedStep.number(np.array([instances.exits[instance][0] for instance in called], np.int64))
-    kept[called] |= (met & (np.arange(dfa.states) >= FIRST_STATE))[dfa.behind[ends]].any(axis=1)
+    kept[called] |= (met & (np.arange(dfa.states) >= FIRST_STATE))[dfa.return_state[ends]].any(axis=1)
     kept[-1] = False
     found: NDArray[np.bool_] = met | kept[owner]
     return found

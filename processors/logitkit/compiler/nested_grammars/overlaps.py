@@ -219,7 +219,7 @@ class Resolver:
             called = tuple([(d, places.setdefault(frozenset(calls[d]), len(places))) for d in possible])
             if len(possible) > 1 and any(isinstance(self.grammar.rules[d], TextFragment) for d in possible):
                 raise CountsOverlap("texts that are fragments begin in the same place")
-            behind = [
+            return_states = [
                 (marks, self._state({s for place, mark in places.items() if marks >> mark & 1 for s in place}))
                 for marks in self.marks_of(called)
             ]
@@ -229,7 +229,7 @@ class Resolver:
                 if marks:
                     excluded.append(word)
                     read[word] |= {s for place, mark in places.items() if marks >> mark & 1 for s in place}
-            found[opening] = Bracket(called, tuple(behind), tuple(excluded))
+            found[opening] = Bracket(called, tuple(return_states), tuple(excluded))
         return found
 
     def _marks_of_word(self, called: Called, word: int) -> int:

@@ -24,12 +24,12 @@ class Bracket:
 
     Args:
         called: The rules that are called.
-        behind: For each set of marks (as bits), the state after it.
+        return_states: For each set of marks (as bits), the state after it.
         excluded: Words that are among the strings called: the state reads the word, and calls all other strings.
     """
 
     called: Called
-    behind: tuple[tuple[int, int], ...]
+    return_states: tuple[tuple[int, int], ...]
     excluded: tuple[int, ...] = ()
 
 
@@ -82,7 +82,7 @@ def _renamed(brackets: dict[str, Bracket], names: Mapping[int, int], words: Mapp
     return {
         opening: Bracket(
             tuple([(names[d], mark) for d, mark in bracket.called]),
-            bracket.behind,
+            bracket.return_states,
             tuple([words.get(word, word) for word in bracket.excluded]),
         )
         for opening, bracket in brackets.items()

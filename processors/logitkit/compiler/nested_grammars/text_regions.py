@@ -75,7 +75,7 @@ def _regions(dfa: NestedDfa) -> list[Ints]:
         apart |= dfa.instances.of_states() >= 0
         apart |= dfa.instances.base_state > 0
         apart[dfa.instances.opening] = True
-    # The rest after a text inside of brackets may close them, which a remainder after a fragment of text cannot.
+    # The rest after a text inside of brackets may close them, which a suffix after a fragment of text cannot.
     apart |= _inside_brackets(dfa)
     # A move that opens or closes a bracket has no place in a fragment.
     apart |= ~NestedStep.is_state(step).all(axis=1)
@@ -107,7 +107,7 @@ def _with_limits(
     """Return some states, [S] bool, with those of the others that are eligible and that many bytes lead to.
 
     Where a text has reached its greatest length, little may follow. If such a state were outside, nearly every end of a token
-    would be a remainder, most of which are dead there.
+    would be a suffix, most of which are dead there.
     """
     within = text.copy()
     fresh = np.flatnonzero(text)
@@ -131,7 +131,7 @@ def _inside_brackets(dfa: NestedDfa) -> NDArray[np.bool_]:
         met[fresh] = True
         led = dfa.by_step(np.zeros(dfa.states, bool))
         led.values[dfa.step[fresh]] = True
-        led.states[dfa.behind[:, dfa.frame[led.calls]]] = True
+        led.states[dfa.return_state[:, dfa.frame[led.calls]]] = True
         led.states[:FIRST_STATE] = False
         fresh = np.flatnonzero(led.states & ~met)
     return met
@@ -239,7 +239,7 @@ def _reordered(dfa: NestedDfa, order: Ints, number: Ints) -> NestedDfa:
         accepting=dfa.accepting[order],
         start=int(number[dfa.start]),
         entry=number[dfa.entry],
-        behind=number[dfa.behind],
+        return_state=number[dfa.return_state],
         need=dfa.need[order],
         special_tokens={token: number[leads[order]] for token, leads in dfa.special_tokens.items()},
         instances=instances,

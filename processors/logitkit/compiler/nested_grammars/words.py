@@ -54,7 +54,7 @@ class Words:
             if group is None:
                 todo.pop()
                 continue
-            target, is_fresh = self._behind(group, depth + 1)
+            target, is_fresh = self._state_after(group, depth + 1)
             self._moves.append((before, self.texts[group[0][0]][depth], target))
             if is_fresh:
                 todo.append((target, depth + 1, self._by_byte(frozenset(group), depth + 1)))
@@ -66,7 +66,7 @@ class Words:
             groups.setdefault(self.texts[way[0]][depth], []).append(way)
         return iter(groups.values())
 
-    def _behind(self, ways: list[tuple[int, int]], depth: int) -> tuple[int, bool]:
+    def _state_after(self, ways: list[tuple[int, int]], depth: int) -> tuple[int, bool]:
         """Return the state after the first bytes of some words, and whether its moves must be added."""
         if len(ways) == 1:
             (way,) = ways

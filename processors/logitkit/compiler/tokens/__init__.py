@@ -8,5 +8,5 @@ fragments    the effects of tokens in fragments, which many places share
 linking      automata put together from parts that are compiled already
 markers      any text before a marker
 records      a record that is repeated many times
-closing      states that cannot end, and the number of tokens to an end
+completion   states that cannot end, and the number of tokens to an end
 """

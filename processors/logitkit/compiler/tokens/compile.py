@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.special_tokens import with_special_tokens, without_ends
 from logitkit.compiler.bytes.transition_columns import TransitionColumns
-from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_dead_ends, without_dead_ends
+from logitkit.compiler.tokens.completion.dead_ends import NothingSpelled, may_have_dead_ends, without_dead_ends
 from logitkit.compiler.tokens.effects.token_classes import token_classes
 from logitkit.compiler.tokens.effects.whole_tokens import with_wholes
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton, complete_with

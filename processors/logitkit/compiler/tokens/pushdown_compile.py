@@ -11,10 +11,10 @@ from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.special_tokens import with_special_tokens, without_ends
 from logitkit.compiler.bytes.transition_columns import TransitionColumns
-from logitkit.compiler.tokens.closing.dead_ends import NothingSpelled, may_have_dead_ends
-from logitkit.compiler.tokens.closing.flat_closing import counting_tokens
-from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE, closing_costs
 from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.completion.dead_ends import NothingSpelled, may_have_dead_ends
+from logitkit.compiler.tokens.completion.flat_min_tokens import counting_tokens
+from logitkit.compiler.tokens.completion.min_tokens_to_finish import UNREACHABLE, min_tokens_to_finish
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.effects.suffix_columns import SuffixColumns
@@ -39,7 +39,7 @@ def pushdown_automaton(
     name: str,
     *,
     max_depth: int = 32,
-    closing: bool = False,
+    complete_within: bool = False,
 ) -> TokenAutomaton:
     """Compile a byte automaton that nests for a vocabulary.
 
@@ -49,11 +49,11 @@ def pushdown_automaton(
         limits: Bounds on the work.
         name: The name of the language in an error.
         max_depth: Most calls that are open at once; a deeper bracket is illegal.
-        closing: Whether to work out how many tokens are needed to the end.
+        complete_within: Whether to work out how many tokens are needed to the end.
 
     Raises:
         ConfigurationError: The language is empty, all its texts nest deeper than `max_depth`, the tokens spell none of them, or
-            with `closing`, the number of tokens to the end has no limit.
+            with `complete_within`, the number of tokens to the end has no limit.
         PatternTooLarge: A limit is exceeded.
     """
     if not dfa.accepting.any():
@@ -63,7 +63,7 @@ def pushdown_automaton(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
     if dfa.instances is None and not dfa.frames:
-        return _finite(dfa, vocabulary, limits, name, closing)
+        return _finite(dfa, vocabulary, limits, name, complete_within)
     fallback = None
     # Where tokens are counted, too few may be left to spell a marker.
     dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
@@ -71,7 +71,7 @@ def pushdown_automaton(
         uncounted = frozenset(np.flatnonzero(dfa.uncounted).tolist())
         actions = ActionNumbering(Targets(dfa.states + dfa.frames, dfa.frames), limits, uncounted)
         # Costs are worked out from what each state lists.
-        falls_back = not closing and not dead_ends
+        falls_back = not complete_within and not dead_ends
         with one_budget(limits.work):
             classes = linked_classes(dfa, dfa.instances, vocabulary, actions, limits, falls_back)
         if falls_back and dfa.instances.base_state.any():
@@ -99,11 +99,11 @@ def pushdown_automaton(
     transitions = in_layers(transitions, dfa.token_limits, dfa.states, limits)
     table = ActionTable.of(dfa, actions, transitions)
     cost = None
-    if closing or dead_ends:
+    if complete_within or dead_ends:
         complete = replace(dfa, accepting=complete_with(dfa.accepting, ends, vocabulary.eos_ids))
         moves = table.transitions.source, table.transitions.target
-        cost = closing_costs(complete, *moves, table, limits, whatever_count=closing)
-        if closing and not dead_ends and (cost[dfa.states :] == UNREACHABLE).any():
+        cost = min_tokens_to_finish(complete, *moves, table, limits, whatever_count=complete_within)
+        if complete_within and not dead_ends and (cost[dfa.states :] == UNREACHABLE).any():
             # Then the text after every bracket has a way to the end, but its length is not known when the bracket opens.
             raise ConfigurationError(
                 f"the number of tokens that {name} needs to end has no limit where only the end of a nested value decides "
@@ -118,13 +118,13 @@ def pushdown_automaton(
     nesting = StackActions(
         dfa.frames,
         # Where characters or tokens are counted, a stack is expected, of one frame at least.
-        max(depth, int(table.counting is not None or closing)),
+        max(depth, int(table.counting is not None or complete_within)),
         table.state,
         table.pushed,
         table.rest,
         table.height,
         table.pops,
-        cost if closing else None,
+        cost if complete_within else None,
         strings,
         table.counting,
         dfa.blocks,
@@ -144,9 +144,9 @@ def pushdown_automaton(
     )
 
 
-def _finite(dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, closing: bool) -> TokenAutomaton:
+def _finite(dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, complete_within: bool) -> TokenAutomaton:
     plain = ByteDfa(
         dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, special_tokens=dfa.special_tokens
     )
     made = token_automaton(plain, vocabulary, limits, name)
-    return counting_tokens(made, limits) if closing else made
+    return counting_tokens(made, limits) if complete_within else made

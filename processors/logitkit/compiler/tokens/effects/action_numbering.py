@@ -2,7 +2,7 @@
 
 A token, or the end of one, may leave the state in which it begins for another one; push frames besides; or close the bracket in
 which it begins, so that the bytes after that go on in the state that the popped frame stands for. The effect of these bytes has a
-number too, that of a *rest*: the action after each frame that may be popped.
+number too, that of a *token suffix*: the action after each frame that may be popped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StackAction(NamedTuple):
     Args:
         state: The state in the end, if no frame is popped.
         pushed: Frames that are left open, the outermost first.
-        rest: If a frame is popped, the number of the rest that goes on after it; else 0.
+        rest: If a frame is popped, the number of the token suffix that goes on after it; else 0.
         height: The most frames of brackets that are on the stack meanwhile, more than were there.
         low: The least count of characters, before the token, for which it is legal.
         high: The greatest one.
@@ -65,7 +65,7 @@ class CountedMoves(NamedTuple):
 
 
 class ActionNumbering:
-    """Numbers actions, as targets beside the states, and rests from 1 on.
+    """Numbers actions, as targets beside the states, and suffixes from 1 on.
 
     Args:
         targets: The numbers of states and actions.
@@ -78,15 +78,15 @@ class ActionNumbering:
         self.uncounted = uncounted
         self.limits = limits
         self.known: list[StackAction] = []
-        # The action of each rest after each frame that it may pop; rest 0 does nothing.
-        self.rests: list[dict[int, int]] = [{}]
+        # The action of each suffix after each frame that it may pop; suffix 0 does nothing.
+        self.suffixes: list[dict[int, int]] = [{}]
         # Moves that only count, in blocks: there may be thousands, which are never looked at one by one.
         self._counted = 0
         self._blocks: list[CountedMoves] = []
         self._number: dict[StackAction, int] = {}
-        self._rest_number: dict[tuple[tuple[int, int], ...], int] = {(): 0}
+        self._suffix_number: dict[tuple[tuple[int, int], ...], int] = {(): 0}
         self._together: dict[tuple[tuple[tuple[int, int], ...], ...], list[int]] = {}
-        self._behind: dict[tuple[int, int], int] = {}
+        self._number_of_call: dict[tuple[int, int], int] = {}
 
     def number(self, action: StackAction) -> int:
         """Return the number of an action: a state if nothing else happens, `DEAD` if nothing can go on."""
@@ -125,41 +125,41 @@ class ActionNumbering:
         state, high, kept, added = (int(column[move]) for column in self.counted)
         return StackAction(state, (), 0, 0, 0, high, bool(kept), added)
 
-    def pop(self, behind: tuple[tuple[int, int], ...]) -> int:
+    def pop(self, after_frames: tuple[tuple[int, int], ...]) -> int:
         """Return the number of the action that pops a frame.
 
         Args:
-            behind: The frames that may be popped, ascending, each with the number of the action after it; all are alive.
+            after_frames: The frames that may be popped, ascending, each with the number of the action after it; all are alive.
         """
-        rest = self._rest_number.setdefault(behind, len(self.rests))
-        if rest == len(self.rests):
-            self.rests.append(dict(behind))
+        rest = self._suffix_number.setdefault(after_frames, len(self.suffixes))
+        if rest == len(self.suffixes):
+            self.suffixes.append(dict(after_frames))
         return self.number(StackAction(DEAD, (), rest, 0)) if rest else DEAD
 
-    def pop_together(self, behind: tuple[tuple[tuple[int, int], ...], ...]) -> list[int]:
+    def pop_together(self, after_frames: tuple[tuple[tuple[int, int], ...], ...]) -> list[int]:
         """Return the numbers of actions that pop a frame and then do the same as one of them.
 
         Args:
-            behind: For each of them, the frames and actions as for `pop`. They may name each other (`Targets.later`).
+            after_frames: For each of them, the frames and actions as for `pop`. They may name each other (`Targets.later`).
         """
-        found = self._together.get(behind)
+        found = self._together.get(after_frames)
         if found is None:
-            first = len(self.rests)
-            self.rests.extend({} for _ in behind)
-            found = [self.number(StackAction(DEAD, (), first + i, 0)) for i in range(len(behind))]
+            first = len(self.suffixes)
+            self.suffixes.extend({} for _ in after_frames)
+            found = [self.number(StackAction(DEAD, (), first + i, 0)) for i in range(len(after_frames))]
             targets = self.targets
-            for rest, pairs in enumerate(behind, first):
-                self.rests[rest] = {
+            for rest, pairs in enumerate(after_frames, first):
+                self.suffixes[rest] = {
                     frame: found[targets.later_place(does)] if targets.is_later(does) else does for frame, does in pairs
                 }
-            self._together[behind] = found
+            self._together[after_frames] = found
         return found
 
     def called(self, frame: int, inside: int) -> int:
         """Return the number of the action of a bracket that pushes a frame, given the action after that bracket."""
-        found = self._behind.get((frame, inside))
+        found = self._number_of_call.get((frame, inside))
         if found is None:
-            found = self._behind[frame, inside] = self.number(self._called(frame, inside))
+            found = self._number_of_call[frame, inside] = self.number(self._called(frame, inside))
         return found
 
     def _called(self, frame: int, inside: int) -> StackAction:
@@ -169,7 +169,7 @@ class ActionNumbering:
         if not rest:
             alive = state != DEAD and len(pushed) < MOST_PUSHED
             return StackAction(state, (frame, *pushed), 0, height, *does[4:]) if alive else StackAction(DEAD, (), 0, 0)
-        after = self.action(self.rests[rest].get(frame, DEAD))
+        after = self.action(self.suffixes[rest].get(frame, DEAD))
         if not after.rest and after.state == DEAD:
             return after
         return StackAction(after.state, after.pushed, after.rest, max(height, after.height), *after[4:])

@@ -30,13 +30,13 @@ DEEPEST = 2**20
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ActionTable:
-    """The actions of tokens as arrays, and the columns of all classes: those of tokens, and then those of rests in frames.
+    """The actions of tokens as arrays, and the columns of all classes: those of tokens, and then those of suffixes in frames.
 
     Args:
         transitions: The target of each class in each state (`Targets`).
         state: [N] int32, the state in which each action ends.
         pushed: [N, P] int32, the frames that it pushes, then 0.
-        rest: [N] int32, the class of the rest that goes on after the frame that it pops, 0 if it pops none.
+        rest: [N] int32, the class of the token suffix that goes on after the frame that it pops, 0 if it pops none.
         height: [N] int32, how many more frames there must be room for.
         closes: [N] int64, the end of the automaton that it is, if it closes what was open and does nothing else; -1 if not.
         pops: The most frames that a token pops.
@@ -92,7 +92,7 @@ class ActionTable:
 
 
 class _Numbering:
-    """New numbers of the actions and rests that are met."""
+    """New numbers of the actions and suffixes that are met."""
 
     def __init__(
         self, dfa: NestedDfa, actions: ActionNumbering, classes: int, deepest: int, frame_need: NDArray[np.int64] | None
@@ -105,10 +105,10 @@ class _Numbering:
         # Whether each state gets another number; the last entry stands for all targets that are not states.
         self.changes = np.append(dfa.need > 0, True)
         self.classes = classes
-        self.rests: dict[int, int] = {}
+        self.suffixes: dict[int, int] = {}
         self.found: dict[StackAction, int] = {}
         ends = [dict(pairs) for pairs in _after_ends(dfa, actions)]
-        self.plain_ends = {n: ends.index(rest) for n, rest in enumerate(actions.rests) if rest and rest in ends}
+        self.plain_ends = {n: ends.index(rest) for n, rest in enumerate(actions.suffixes) if rest and rest in ends}
 
     def of(self, number: int) -> int:
         """Return the number of an action from now on."""
@@ -116,7 +116,7 @@ class _Numbering:
         uncounted = self.actions.uncounted
         state, pushed, rest, height = action[:4]
         if rest:
-            rest = self.rests.setdefault(rest, self.classes + len(self.rests))
+            rest = self.suffixes.setdefault(rest, self.classes + len(self.suffixes))
         else:
             # Frames that must be opened before a bracket can be closed need room too, within each bracket that is left open. A
             # string that is called is the last that is pushed, and needs nothing.
@@ -144,7 +144,7 @@ class _Numbering:
         return found
 
     def few_of(self, numbers: list[int]) -> Ints:
-        """Do the same as `all_of`; of a dozen numbers, as most rests have, arrays would take longer."""
+        """Do the same as `all_of`; of a dozen numbers, as most suffixes have, arrays would take longer."""
         if len(numbers) > FEW:
             return self.all_of(np.array(numbers, np.int64))
         need, moves = self.need, self.targets.is_counted_move
@@ -155,19 +155,19 @@ class _Numbering:
         does = [self.all_of(tokens.target)]
         frames: list[int] = []
         each: list[int] = []
-        # The actions of rests may name further rests.
+        # The actions of suffixes may name further suffixes.
         met: list[int] = []
-        while len(met) < len(self.rests):
-            met = [*self.rests]
+        while len(met) < len(self.suffixes):
+            met = [*self.suffixes]
             for number in met[len(each) :]:
-                rest = self.actions.rests[number]
+                rest = self.actions.suffixes[number]
                 each.append(len(rest))
                 frames.extend(rest)
                 does.append(self.few_of([*rest.values()]))
         source = np.concatenate([tokens.source, self.targets.frame(np.array(frames, np.int64))])
         start = np.concatenate([tokens.start[:-1], tokens.start[-1] + starts(np.array(each, np.int64))])
         default = np.concatenate([tokens.default, np.zeros(len(each), np.int64)])
-        plain = {self.rests[number]: end for number, end in self.plain_ends.items() if number in self.rests}
+        plain = {self.suffixes[number]: end for number, end in self.plain_ends.items() if number in self.suffixes}
         transitions, moves = self._with_moves(TransitionColumns(default, start, source, np.concatenate(does)))
         more = len(moves.state)
         columns = zip(*self.found, strict=True) if self.found else [()] * len(StackAction._fields)
@@ -215,16 +215,16 @@ class _Numbering:
 
     def _pops(self) -> int:
         leads = {
-            number: [rest for n in self.actions.rests[number].values() if (rest := self.actions.action(n).rest)]
-            for number in self.rests
+            number: [rest for n in self.actions.suffixes[number].values() if (rest := self.actions.action(n).rest)]
+            for number in self.suffixes
         }
-        chain = [0] * len(self.actions.rests)
-        if all(rest < number for number, rests in leads.items() for rest in rests):
+        chain = [0] * len(self.actions.suffixes)
+        if all(rest < number for number, suffixes in leads.items() for rest in suffixes):
             for number in sorted(leads):
                 chain[number] = 1 + max([chain[rest] for rest in leads[number]], default=0)
             return max(chain)
-        # Some rest leads to a later one, perhaps back to itself: then a token pops as many frames as there are.
-        edges = np.array([(number, rest) for number, rests in leads.items() for rest in rests], np.int64)
+        # Some suffix leads to a later one, perhaps back to itself: then a token pops as many frames as there are.
+        edges = np.array([(number, rest) for number, suffixes in leads.items() for rest in suffixes], np.int64)
         longest = np.where(np.isin(np.arange(len(chain)), [*leads]), 1, 0)
         for _ in range(self.deepest):
             before = longest.copy()

@@ -57,9 +57,11 @@ class SuffixColumns(SuffixStore):
             symbol[calls] * states + dfa.entry[call], self.width * states, source[calls], dfa.frame[call]
         )
         end = NestedStep.number(does[ends])
-        self._enders = Index(symbol[ends] * len(dfa.behind) + end, self.width * len(dfa.behind), source[ends])
-        which, frame = np.nonzero(dfa.behind)
-        self._behind = Index(dfa.behind[which, frame], states, which, frame)
+        self._enders = Index(
+            symbol[ends] * len(dfa.return_state) + end, self.width * len(dfa.return_state), source[ends]
+        )
+        which, frame = np.nonzero(dfa.return_state)
+        self._returns = Index(dfa.return_state[which, frame], states, which, frame)
         # Which ends the bytes of each class may be.
         self._ends_of = [np.unique(end[symbol[ends] == c]) for c in range(self.width)]
         self._step = np.ascontiguousarray(dfa.step.T)
@@ -73,9 +75,9 @@ class SuffixColumns(SuffixStore):
 
     def of_bytes(self) -> Ints:
         """Return the number of the column of every byte class."""
-        behind = np.arange(self.dfa.states)
-        behind[:FIRST_STATE] = DEAD
-        return np.array([self._add_one(self._at(behind, c, column)) for c, column in enumerate(self._step)])
+        suffix_targets = np.arange(self.dfa.states)
+        suffix_targets[:FIRST_STATE] = DEAD
+        return np.array([self._add_one(self._at(suffix_targets, c, column)) for c, column in enumerate(self._step)])
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
         """Return the numbers of the columns `which`, each with a byte of the class `symbol` before it."""
@@ -95,13 +97,13 @@ class SuffixColumns(SuffixStore):
         last = -1
         for one, c in sorted(zip(which, symbol, strict=True)):
             if one != last:
-                last, behind = one, self._everywhere(one)
+                last, suffix_targets = one, self._everywhere(one)
             alike, differing = self._alike[c]
             if (one, alike) not in found:
-                found[one, alike] = self._add_one(self._at(behind, alike, self._step[alike]))
+                found[one, alike] = self._add_one(self._at(suffix_targets, alike, self._step[alike]))
             if alike != c:
                 found[one, c] = self._changed(
-                    found[one, alike], differing, self._at(behind, c, self._step[c, differing])
+                    found[one, alike], differing, self._at(suffix_targets, c, self._step[c, differing])
                 )
         return [found[key] for key in zip(which, symbol, strict=True)]
 
@@ -113,19 +115,19 @@ class SuffixColumns(SuffixStore):
         target[table.source[own]] = table.target[own]
         return target
 
-    def _at(self, behind: Ints, symbol: int, does: Ints) -> Ints:
+    def _at(self, suffix_targets: Ints, symbol: int, does: Ints) -> Ints:
         """Return the actions of states in which a byte of a class does something, given those of the text after it."""
         nests = ~NestedStep.is_state(does)
         if not nests.any():
-            return behind.take(does)
-        found = behind.take(np.where(nests, DEAD, does))
+            return suffix_targets.take(does)
+        found = suffix_targets.take(np.where(nests, DEAD, does))
         here = np.flatnonzero(NestedStep.is_call(does))
         call = NestedStep.number(does[here])
-        inside = behind[self.dfa.entry[call]]
+        inside = suffix_targets[self.dfa.entry[call]]
         live = inside != DEAD
         found[here[live]] = self._called(self.dfa.frame[call[live]], inside[live].astype(np.int64))
         for end in self._ends_of[symbol].tolist():
-            after = behind[self.dfa.behind[end]]
+            after = suffix_targets[self.dfa.return_state[end]]
             frames = np.flatnonzero(after)
             self.work += len(frames)
             pop = self.actions.pop(tuple(zip(frames.tolist(), after[frames].tolist(), strict=True)))
@@ -190,7 +192,7 @@ class SuffixColumns(SuffixStore):
         """Return the exceptions that pop a frame first: the column, the state that it begins in, and the action."""
         closes = np.array([len(ends) > 0 for ends in self._ends_of])[symbol]
         mine = closes[owner]
-        found, (end, frame) = self._behind.under(at[mine].astype(np.int64))
+        found, (end, frame) = self._returns.under(at[mine].astype(np.int64))
         owner, does = owner[mine][found], does[mine][found]
         order = np.lexsort((frame, end, owner))
         owner, end, frame, does = owner[order], end[order], frame[order], does[order]
@@ -204,5 +206,5 @@ class SuffixColumns(SuffixStore):
             [self.actions.pop(tuple(zip(f.tolist(), d.tolist(), strict=True))) for f, d in groups], np.int64
         )
         owner, end = owner[fresh], end[fresh]
-        found, (source,) = self._enders.under(symbol[owner] * np.int64(len(self.dfa.behind)) + end)
+        found, (source,) = self._enders.under(symbol[owner] * np.int64(len(self.dfa.return_state)) + end)
         return owner[found], source, pops[found]

@@ -165,8 +165,8 @@ def _subtrees(trie: Trie, table: _Successors, nodes: Ints, place: Ints) -> list[
         runs.append((trie.first.take(nodes), trie.own.take(nodes), place))
         child = trie.children.take(nodes)
         count = trie.children.take(nodes + 1) - child
-        behind = np.cumsum(count)
-        nodes = np.repeat(child - behind + count, count)
+        ends = np.cumsum(count)
+        nodes = np.repeat(child - ends + count, count)
         nodes += np.arange(len(nodes))
         place = table.after(np.repeat(place, count), trie.byte.take(nodes))
 

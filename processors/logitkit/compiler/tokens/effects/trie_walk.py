@@ -4,7 +4,7 @@ From most states of a schema few tokens lead anywhere: inside of a name only tho
 follow just these, where a table of what every token does in every state would cost much.
 
 A walk carries the brackets that its own bytes have opened. Where it closes one that was open before, it stops: what the rest
-of the token does depends on the frame that is popped, and `rests` knows that.
+of the token does depends on the frame that is popped, and `suffix_actions` knows that.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from logitkit.compiler.tokens.effects.walked_prefixes import (
     SOURCE,
     STATE,
     Found,
-    Front,
+    Frontier,
     Popped,
-    Starts,
+    WalkStarts,
 )
 from logitkit.compiler.tokens.effects.walked_stacks import EMPTY, WalkedStacks
 from logitkit.limits import Limits
@@ -76,7 +76,7 @@ class TrieWalk:
         # Only brackets count as height.
         self.stacks = WalkedStacks(dfa.uncounted)
 
-    def follow(self, trie: Trie, starts: Starts) -> tuple[Found, Popped]:
+    def follow(self, trie: Trie, starts: WalkStarts) -> tuple[Found, Popped]:
         """Return what the texts of a trie do.
 
         Args:
@@ -88,52 +88,52 @@ class TrieWalk:
         """
         columns = np.zeros((6, len(starts.source)), np.int64)
         columns[SOURCE], columns[STATE], columns[BASE_STATE] = starts.source, starts.state, starts.base_state
-        front, first = Front(columns, starts.node), True
+        frontier, first = Frontier(columns, starts.node), True
         nothing = starts.source[:0]
-        met = [front.take(nothing)]
+        met = [frontier.take(nothing)]
         popped = [Popped(*(nothing for _ in Popped._fields))]
         # Below these nodes nothing is alive, although it is in the base state of the walk.
         lost: list[tuple[NDArray[np.integer], NDArray[np.integer]]] = []
-        while len(front.node):
-            spelled = trie.own[front.node].nonzero()[0]
+        while len(frontier.node):
+            spelled = trie.own[frontier.node].nonzero()[0]
             if len(spelled):
-                met.append(front.take(spelled).narrowed())
+                met.append(frontier.take(spelled).narrowed())
             if first:
-                child, owner = self._children(trie, front)
+                child, owner = self._children(trie, frontier)
                 kept = ~starts.unquoted[owner] | (trie.byte[child] != QUOTE) | (starts.node[owner] > 0)
-                front, first = self._stepped(trie, front, child[kept], owner[kept], popped), False
-            elif len(front.node) <= FEW_PREFIXES and self.counted is None:
-                front = self._one_by_one(trie, front, met, popped)
+                frontier, first = self._stepped(trie, frontier, child[kept], owner[kept], popped), False
+            elif len(frontier.node) <= FEW_PREFIXES and self.counted is None:
+                frontier = self._one_by_one(trie, frontier, met, popped)
             else:
                 blocks = [
-                    self._stepped(trie, block, *self._children(trie, block), popped) for block in front.blocks(trie)
+                    self._stepped(trie, block, *self._children(trie, block), popped) for block in frontier.blocks(trie)
                 ]
-                front = Front.joined(blocks)
-            state = front.columns[STATE]
+                frontier = Frontier.joined(blocks)
+            state = frontier.columns[STATE]
             if not state.all():
-                base_state = front.columns[BASE_STATE]
+                base_state = frontier.columns[BASE_STATE]
                 gone = ((state == DEAD) & (base_state == BEYOND)).nonzero()[0]
                 if len(gone):
-                    lost.append((front.columns[SOURCE, gone], front.node[gone]))
-                front = front.take(((state != DEAD) | (base_state > 0)).nonzero()[0])
-        return self._found(trie, Front.joined(met), lost), Popped(*map(np.concatenate, zip(*popped, strict=True)))
+                    lost.append((frontier.columns[SOURCE, gone], frontier.node[gone]))
+                frontier = frontier.take(((state != DEAD) | (base_state > 0)).nonzero()[0])
+        return self._found(trie, Frontier.joined(met), lost), Popped(*map(np.concatenate, zip(*popped, strict=True)))
 
-    def _children(self, trie: Trie, front: Front) -> tuple[Ints, Ints]:
-        """Return the prefixes that a front goes on with, and which of it each goes on from.
+    def _children(self, trie: Trie, frontier: Frontier) -> tuple[Ints, Ints]:
+        """Return the prefixes that a frontier goes on with, and which of it each goes on from.
 
         Short prefixes have dozens of children, and most states few moves: so these look for the children of their bytes.
         """
-        first = trie.children[front.node]
-        count = trie.children[front.node + 1] - first
-        if front.node[0] >= len(trie.child):
+        first = trie.children[frontier.node]
+        count = trie.children[frontier.node + 1] - first
+        if frontier.node[0] >= len(trie.child):
             return expand(first, count)
-        base_state = front.columns[BASE_STATE]
-        look = (count > FEW_CHILDREN) & (front.node < len(trie.child)) & (base_state != BEYOND)
+        base_state = frontier.columns[BASE_STATE]
+        look = (count > FEW_CHILDREN) & (frontier.node < len(trie.child)) & (base_state != BEYOND)
         few, many = (~look).nonzero()[0], look.nonzero()[0]
-        which, symbol = self._moves(front.columns[STATE, many], base_state[many])
+        which, symbol = self._moves(frontier.columns[STATE, many], base_state[many])
         place, pair = expand(self._first_byte[symbol], self._first_byte[symbol + 1] - self._first_byte[symbol])
         owner = many[which[pair]]
-        child = trie.child[front.node[owner], self._bytes[place]]
+        child = trie.child[frontier.node[owner], self._bytes[place]]
         found = child.nonzero()[0]
         more, owners = expand(first[few], count[few])
         return np.concatenate([child[found], more]), np.concatenate([owner[found], few[owners]])
@@ -148,14 +148,14 @@ class TrieWalk:
         # In one dimension, numpy finds them several times faster.
         return np.divmod(goes_on.ravel().nonzero()[0], step.shape[1])
 
-    def _stepped(self, trie: Trie, front: Front, child: Ints, owner: Ints, popped: list[Popped]) -> Front:
+    def _stepped(self, trie: Trie, frontier: Frontier, child: Ints, owner: Ints, popped: list[Popped]) -> Frontier:
         """Return what one more byte makes of each prefix; leave out what does as its base state."""
         dfa = self.dfa
         self.limits.spend(LEVEL_STEPS + len(child) // PREFIXES_A_STEP)
         symbol = dfa.byte_class[trie.byte[child]]
-        before = front.columns[STATE].take(owner)
+        before = frontier.columns[STATE].take(owner)
         does = dfa.step[before, symbol]
-        base_state = front.columns[BASE_STATE].take(owner)
+        base_state = frontier.columns[BASE_STATE].take(owner)
         kept = (does | base_state).nonzero()[0]
         owner, does, base_state = owner[kept], does[kept], base_state[kept]
         at = (base_state > 0).nonzero()[0]
@@ -169,27 +169,27 @@ class TrieWalk:
                 other = np.ones(len(kept), bool)
                 other[at[same]] = False
                 kept, owner, does, base_state = kept[other], owner[other], does[other], base_state[other]
-        columns = front.columns.take(owner, axis=1)
+        columns = frontier.columns.take(owner, axis=1)
         columns[STATE], columns[BASE_STATE] = does, base_state
         if self.counted is not None:
             columns[COUNT], within = self.counted.stepped(before[kept], columns[STATE], columns[COUNT])
             columns[STATE, ~within] = DEAD
-        front = Front(columns, child[kept])
+        frontier = Frontier(columns, child[kept])
         nests = (~NestedStep.is_state(columns[STATE])).nonzero()[0]
         if len(nests):
-            self._nest(front, nests, popped)
-        return front
+            self._nest(frontier, nests, popped)
+        return frontier
 
-    def _one_by_one(self, trie: Trie, front: Front, met: list[Front], popped: list[Popped]) -> Front:
+    def _one_by_one(self, trie: Trie, frontier: Frontier, met: list[Frontier], popped: list[Popped]) -> Frontier:
         """Follow few prefixes until none is left or one opens or closes a bracket: arrays would take longer.
 
         Returns:
-            The front after that bracket; the prefixes before it are added to `met`.
+            The frontier after that bracket; the prefixes before it are added to `met`.
         """
         children, byte, own = trie.children.data, trie.byte.data, trie.own.data
         # Steps below `DEAD` are calls and ends. `NestedStep.is_state` would be called for each child.
         step, inside = self.dfa.step.data, self.inside.data
-        rows = [*zip(*front.columns.tolist(), front.node.tolist(), strict=True)]
+        rows = [*zip(*frontier.columns.tolist(), frontier.node.tolist(), strict=True)]
         spelled: list[tuple[int, ...]] = []
         brackets = False
         while not brackets and 0 < len(rows) <= FEW_PREFIXES:
@@ -211,24 +211,24 @@ class TrieWalk:
             if not brackets and len(rows) <= FEW_PREFIXES:
                 spelled += [row for row in rows if own[row[-1]]]
         if spelled:
-            met.append(Front.of_rows(spelled).narrowed())
-        front = Front.of_rows(rows)
-        nests = (~NestedStep.is_state(front.columns[STATE])).nonzero()[0]
+            met.append(Frontier.of_rows(spelled).narrowed())
+        frontier = Frontier.of_rows(rows)
+        nests = (~NestedStep.is_state(frontier.columns[STATE])).nonzero()[0]
         if len(nests):
-            self._nest(front, nests, popped)
-        return front
+            self._nest(frontier, nests, popped)
+        return frontier
 
-    def _nest(self, front: Front, which: Ints, popped: list[Popped]) -> None:
+    def _nest(self, frontier: Frontier, which: Ints, popped: list[Popped]) -> None:
         """Open and close brackets, in place, and whatever ends with these."""
         while len(which):
-            self._nest_once(front, which, popped)
-            state = front.columns[STATE]
+            self._nest_once(frontier, which, popped)
+            state = frontier.columns[STATE]
             which = which[self._returns[state[which]] >= 0]
             state[which] = NestedStep.end(self._returns[state[which]])
 
-    def _nest_once(self, front: Front, which: Ints, popped: list[Popped]) -> None:
+    def _nest_once(self, frontier: Frontier, which: Ints, popped: list[Popped]) -> None:
         dfa = self.dfa
-        source, state, stack, height, base_state, _ = front.columns
+        source, state, stack, height, base_state, _ = frontier.columns
         opens, number = NestedStep.is_call(state[which]), NestedStep.number(state[which])
         if opens.any():
             at, call = which[opens], number[opens]
@@ -240,15 +240,15 @@ class TrieWalk:
         at, end = which[~opens], number[~opens]
         own = stack[at] != EMPTY
         out = at[~own]
-        popped.append(Popped(source[out], front.node[out], end[~own], height[out]))
+        popped.append(Popped(source[out], frontier.node[out], end[~own], height[out]))
         # The actions of these texts follow from `popped`, so here the walk is over.
         state[out] = DEAD
         base_state[out] = NO_BASE
         at, end = at[own], end[own]
         stack[at], frames = self.stacks.popped(stack[at])
-        state[at] = dfa.behind[end, np.array(frames, np.int64)]
+        state[at] = dfa.return_state[end, np.array(frames, np.int64)]
 
-    def _found(self, trie: Trie, met: Front, lost: list[tuple[NDArray[np.integer], NDArray[np.integer]]]) -> Found:
+    def _found(self, trie: Trie, met: Frontier, lost: list[tuple[NDArray[np.integer], NDArray[np.integer]]]) -> Found:
         source, action, stack, height, _, count = met.columns.astype(np.int64)
         changed = np.flatnonzero(stack | height | count)
         if len(changed):

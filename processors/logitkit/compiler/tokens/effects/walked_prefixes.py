@@ -20,9 +20,9 @@ __all__ = [
     "STACK",
     "STATE",
     "Found",
-    "Front",
+    "Frontier",
     "Popped",
-    "Starts",
+    "WalkStarts",
 ]
 
 Ints = NDArray[np.int64]
@@ -34,7 +34,7 @@ PREFIXES_AT_ONCE = 2**16
 SOURCE, STATE, STACK, HEIGHT, BASE_STATE, COUNT = range(6)
 
 
-class Front(NamedTuple):
+class Frontier(NamedTuple):
     """The prefixes on one level.
 
     Args:
@@ -46,36 +46,36 @@ class Front(NamedTuple):
     columns: NDArray[np.integer]
     node: NDArray[np.integer]
 
-    def take(self, which: Ints) -> Front:
+    def take(self, which: Ints) -> Frontier:
         """Return some of them."""
-        return Front(self.columns.take(which, axis=1), self.node[which])
+        return Frontier(self.columns.take(which, axis=1), self.node[which])
 
-    def narrowed(self) -> Front:
+    def narrowed(self) -> Frontier:
         """Return them in about half of the memory, to keep."""
-        return Front(self.columns.astype(np.int32), self.node)
+        return Frontier(self.columns.astype(np.int32), self.node)
 
     @classmethod
-    def of_rows(cls, rows: list[tuple[int, ...]]) -> Front:
+    def of_rows(cls, rows: list[tuple[int, ...]]) -> Frontier:
         """Return prefixes that are given by their columns and node each."""
         columns = np.array(rows, np.int64).reshape(-1, 7).T
         return cls(columns[:6], columns[6])
 
     @classmethod
-    def joined(cls, fronts: list[Front]) -> Front:
-        """Return the prefixes of several fronts."""
-        if len(fronts) == 1:
-            return fronts[0]
-        return cls(np.concatenate([f.columns for f in fronts], axis=1), np.concatenate([f.node for f in fronts]))
+    def joined(cls, frontiers: list[Frontier]) -> Frontier:
+        """Return the prefixes of several frontiers."""
+        if len(frontiers) == 1:
+            return frontiers[0]
+        return cls(np.concatenate([f.columns for f in frontiers], axis=1), np.concatenate([f.node for f in frontiers]))
 
-    def blocks(self, trie: Trie) -> list[Front]:
+    def blocks(self, trie: Trie) -> list[Frontier]:
         """Return them in parts that have about `PREFIXES_AT_ONCE` children each."""
         if 256 * len(self.node) <= PREFIXES_AT_ONCE:
             return [self]
         count = trie.children[self.node + 1] - trie.children[self.node]
-        return [Front(self.columns[:, a:b], self.node[a:b]) for a, b in cut_by_sum(count, PREFIXES_AT_ONCE)]
+        return [Frontier(self.columns[:, a:b], self.node[a:b]) for a, b in cut_by_sum(count, PREFIXES_AT_ONCE)]
 
 
-class Starts(NamedTuple):
+class WalkStarts(NamedTuple):
     """Where walks begin.
 
     Args:
@@ -93,7 +93,9 @@ class Starts(NamedTuple):
     unquoted: NDArray[np.bool_]
 
     @classmethod
-    def at_root(cls, states: Ints, base_state: Ints | None = None, unquoted: NDArray[np.bool_] | None = None) -> Starts:
+    def at_root(
+        cls, states: Ints, base_state: Ints | None = None, unquoted: NDArray[np.bool_] | None = None
+    ) -> WalkStarts:
         """Begin in some states with whole texts."""
         nothing = np.zeros(len(states), np.int64)
         return cls(

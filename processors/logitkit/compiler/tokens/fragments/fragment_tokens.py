@@ -1,11 +1,11 @@
 """The columns of the tokens of a vocabulary in a fragment, whatever comes after it: worked out once, and kept.
 
 A token may end the fragment and go on: of `x", "` the first two bytes belong to a string, the other three to the text after it.
-Only the automaton in which the fragment stands knows what these three do there. So here they lead to the end and a *remainder*,
-by its number.
+Only the automaton in which the fragment stands knows what these three do there. So here they lead to the end and a *token
+suffix*, by its number.
 
 The classes of tokens are found as those of any automaton (`token_classes`). For that, the end is a chain of states which
-counts the bytes after it: where a token leads to the third of them, its last three bytes are the remainder.
+counts the bytes after it: where a token leads to the third of them, its last three bytes are the suffix.
 
 If the fragment counts characters, a target says how many as well: its states and its ends have a number for each number of
 characters that a token may have. The result is the same for strings of up to 100 characters and of up to 10,000.
@@ -27,7 +27,7 @@ from logitkit.compiler.bytes.sorting import stable_order, which_of
 from logitkit.compiler.bytes.string_fragment import QUOTE, StringFragment
 from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets, sums_by_run
-from logitkit.compiler.tokens.effects.text_remainders import TextRemainders
+from logitkit.compiler.tokens.effects.text_suffixes import TextSuffixes
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, TokenClasses, classes_by_level
 from logitkit.compiler.tokens.fragments.fragment_stores import CountingStore, FragmentTargets, fragment_store
 from logitkit.limits import Limits
@@ -60,10 +60,10 @@ class FragmentTokens:
         which: The index of that end in the next three arrays, as many end alike.
         mark: The number of each end in the fragment.
         characters: The number of characters before each end.
-        rest: The number of the remainder after each end.
+        rest: The number of the suffix after each end.
         targets: The numbers of states and ends in `table`.
         work: Steps that it took.
-        remainders: The remainders, if the fragment is free text; None: those of the vocabulary.
+        token_suffixes: The suffixes, if the fragment is free text; None: those of the vocabulary.
     """
 
     class_of: Ints
@@ -80,7 +80,7 @@ class FragmentTokens:
     rest: NDArray[np.int64]
     targets: FragmentTargets
     work: int
-    remainders: TextRemainders | None = None
+    token_suffixes: TextSuffixes | None = None
 
     @property
     def states(self) -> int:
@@ -130,8 +130,8 @@ def fragment_tokens(fragment: StringFragment, vocabulary: Vocabulary, limits: Li
 
 
 def _made(fragment: StringFragment, vocabulary: Vocabulary, limits: Limits) -> FragmentTokens:
-    remainders = vocabulary.remainders
-    chain = vocabulary.trie.depth if fragment.is_text else remainders.longest + 1
+    token_suffixes = vocabulary.token_suffixes
+    chain = vocabulary.trie.depth if fragment.is_text else token_suffixes.longest + 1
     targets = FragmentTargets(
         fragment.states, len(fragment.marks), chain, 1 if fragment.counted is None else vocabulary.trie.depth
     )
@@ -150,10 +150,10 @@ def _made(fragment: StringFragment, vocabulary: Vocabulary, limits: Limits) -> F
     classes = classes_by_level(store, byte_class, vocabulary.trie)
     # In long strings each state does one thing with a token, which is quick to find.
     work = store.work // 2 + len(classes.class_of) // IDS_A_STEP
-    return _by_remainder(classes, fragment, targets, vocabulary, work)
+    return _by_suffix(classes, fragment, targets, vocabulary, work)
 
 
-def _by_remainder(
+def _by_suffix(
     classes: TokenClasses, fragment: StringFragment, targets: FragmentTargets, vocabulary: Vocabulary, work: int
 ) -> FragmentTokens:
     """Cut the classes of tokens so that all tokens of each leave the same bytes.
@@ -165,7 +165,7 @@ def _by_remainder(
         vocabulary: The tokens.
         work: The steps that were counted before.
     """
-    table, of_vocabulary = classes.transitions, vocabulary.remainders
+    table, of_vocabulary = classes.transitions, vocabulary.token_suffixes
     owner = np.repeat(np.arange(len(table)), np.diff(table.start))
     is_end = targets.is_end(table.target)
     outside = np.flatnonzero(is_end)
@@ -190,15 +190,15 @@ def _by_remainder(
     tokens = np.flatnonzero((longest > 0).take(classes.class_of))
     mine = classes.class_of[tokens].astype(np.int64)
     bounds = np.searchsorted(group, np.arange(len(table) + 1))
-    remainders = None
+    token_suffixes = None
     if fragment.is_text:
         item, owner = expand(bounds[mine], bounds[mine + 1] - bounds[mine])
-        remainders = TextRemainders.of(vocabulary, tokens[owner], unread[item])
-    find = of_vocabulary.of_token.find if remainders is None else remainders.find
-    remainder = find(tokens, longest[mine])
-    count = len(of_vocabulary) if remainders is None else len(remainders)
-    _, first, inverse = np.unique(mine * count + remainder, return_index=True, return_inverse=True)
-    # Those without remainders, and then the new ones, in place of all others.
+        token_suffixes = TextSuffixes.of(vocabulary, tokens[owner], unread[item])
+    find = of_vocabulary.of_token.find if token_suffixes is None else token_suffixes.find
+    token_suffix = find(tokens, longest[mine])
+    count = len(of_vocabulary) if token_suffixes is None else len(token_suffixes)
+    _, first, inverse = np.unique(mine * count + token_suffix, return_index=True, return_inverse=True)
+    # Those without suffixes, and then the new ones, in place of all others.
     kept = np.flatnonzero(longest == 0)
     number = np.zeros(len(table), np.int32)
     number[kept] = np.arange(len(kept))
@@ -224,7 +224,7 @@ def _by_remainder(
         rest,
         targets,
         work,
-        remainders,
+        token_suffixes,
     )
 
 

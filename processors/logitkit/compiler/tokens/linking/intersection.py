@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from logitkit.budget import took
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, merge, starts
-from logitkit.compiler.tokens.closing.dead_ends import without_dead_ends
+from logitkit.compiler.tokens.completion.dead_ends import without_dead_ends
 from logitkit.compiler.tokens.effects.common_classes import Side, common_classes
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton, commonest_end, complete_with
 from logitkit.limits import Limits

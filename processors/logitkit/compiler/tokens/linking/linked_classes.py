@@ -4,9 +4,9 @@ A schema `{"name": <string>, "id": <integer>}` has an instance of the fragment f
 tokens
 are known:
 
-1. in the instance, from the fragment (`fragment_tokens`), and from the actions of remainders after it (`rests`): of 300 classes
-of tokens
-   most do alike here, as the remainder `},` is dead after this instance;
+1. in the instance, from the fragment (`fragment_tokens`), and from the actions of suffixes after it (`suffix_actions`): of 300
+classes of tokens
+   most do alike here, as the suffix `},` is dead after this instance;
 2. in the other states, by following the few tokens that are alive there (`trie_walk`): those that begin with `{"na`, and so on;
 3. in override states, as in the fragment, but for the few tokens that a walk finds (`literal_overrides`).
 
@@ -26,11 +26,11 @@ from logitkit.compiler.bytes.string_fragment import QUOTE, FragmentInstances
 from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets, sums_by_run
-from logitkit.compiler.tokens.effects.rests import Rests
-from logitkit.compiler.tokens.effects.text_remainders import TextRests
+from logitkit.compiler.tokens.effects.suffix_actions import SuffixActions
+from logitkit.compiler.tokens.effects.text_suffixes import TextSuffixActions
 from logitkit.compiler.tokens.effects.token_classes import TokenClasses
 from logitkit.compiler.tokens.effects.trie_walk import TrieWalk
-from logitkit.compiler.tokens.effects.walked_prefixes import Found, Starts
+from logitkit.compiler.tokens.effects.walked_prefixes import Found, WalkStarts
 from logitkit.compiler.tokens.fragments.fragment_partition import fragment_partition
 from logitkit.compiler.tokens.fragments.fragment_tokens import FragmentTokens, fragment_tokens
 from logitkit.compiler.tokens.linking.linked_fragment import ENTRIES_A_STEP, linked_fragment
@@ -93,25 +93,25 @@ class _Link:
         is_text = [instances.fragments[fragment].is_text for fragment in instances.fragment.tolist()]
         ends = zip(instances.exits, is_text, strict=True)
         exits = np.array(sorted({leads for row, text in ends for leads in row if not text}), np.int64)
-        self.remainders = vocabulary.remainders_of_blocks if dfa.open_blocks else vocabulary.remainders
-        self.rests = Rests(dfa, exits, self.remainders, self.walk, actions)
+        self.token_suffixes = vocabulary.token_suffixes_of_blocks if dfa.open_blocks else vocabulary.token_suffixes
+        self.suffix_actions = SuffixActions(dfa, exits, self.token_suffixes, self.walk, actions)
         self.found = self._walked(self.owner >= 0)
         numbers = distinct(instances.fragment).tolist()
         self.known = [
             (instances.fragments[n], fragment_tokens(instances.fragments[n], vocabulary, limits)) for n in numbers
         ]
         self.fragments = [
-            linked_fragment(number, instances, tokens, self._rests(number, tokens), limits)
+            linked_fragment(number, instances, tokens, self._suffix_actions(number, tokens), limits)
             for number, (_, tokens) in zip(numbers, self.known, strict=True)
         ]
 
-    def _rests(self, fragment: int, known: FragmentTokens) -> Rests | TextRests:
-        """Return what the remainders of tokens do after a fragment."""
-        if known.remainders is None:
-            return self.rests
+    def _suffix_actions(self, fragment: int, known: FragmentTokens) -> SuffixActions | TextSuffixActions:
+        """Return what the suffixes of tokens do after a fragment."""
+        if known.token_suffixes is None:
+            return self.suffix_actions
         instances = np.flatnonzero(self.instances.fragment == fragment).tolist()
         exits = np.array([leads for instance in instances for leads in self.instances.exits[instance]], np.int64)
-        return TextRests(known.remainders, exits, self.walk, self.actions)
+        return TextSuffixActions(known.token_suffixes, exits, self.walk, self.actions)
 
     def _walked(self, inside: NDArray[np.bool_]) -> Found:
         """Follow tokens from all states that are in no instance."""
@@ -123,20 +123,20 @@ class _Link:
         override_states = np.flatnonzero(instances.base_state)
         # Where a quote enters an instance, the fragment says what tokens do that begin with it.
         starts = [
-            Starts.at_root(plain, unquoted=opening[plain]),
-            Starts.at_root(override_states, instances.base_state[override_states]),
+            WalkStarts.at_root(plain, unquoted=opening[plain]),
+            WalkStarts.at_root(override_states, instances.base_state[override_states]),
         ]
         first = instances.first[instances.opened]
         apart = np.flatnonzero(instances.entered != first)
         quote = trie.path(bytes([QUOTE]))
         if len(apart) and quote:
             node, never = np.full(len(apart), quote[0]), np.zeros(len(apart), bool)
-            starts.append(Starts(instances.opening[apart], node, instances.entered[apart], first[apart], never))
-        found, popped = self.walk.follow(trie, Starts(*map(np.concatenate, zip(*starts, strict=True))))
+            starts.append(WalkStarts(instances.opening[apart], node, instances.entered[apart], first[apart], never))
+        found, popped = self.walk.follow(trie, WalkStarts(*map(np.concatenate, zip(*starts, strict=True))))
         columns = [found]
         for block in popped.blocks(trie):
-            source, token, end, rest, height = self.rests.expanded(trie, block, self.remainders)
-            action = self.rests.pops(end, rest, height)
+            source, token, end, rest, height = self.suffix_actions.expanded(trie, block, self.token_suffixes)
+            action = self.suffix_actions.pops(end, rest, height)
             # An instance may lead on where this is dead.
             alive = (action != DEAD) | (instances.base_state[source] > 0) | opening[source]
             columns.append(Found(source[alive], token[alive], action[alive]))

@@ -15,8 +15,8 @@ from logitkit.compiler.bytes.string_fragment import FragmentInstances
 from logitkit.compiler.bytes.transition_columns import Ints
 from logitkit.compiler.tokens.effects.counted_links import counted_ends, counted_moves
 from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets
-from logitkit.compiler.tokens.effects.rests import Rests
-from logitkit.compiler.tokens.effects.text_remainders import TextRests
+from logitkit.compiler.tokens.effects.suffix_actions import SuffixActions
+from logitkit.compiler.tokens.effects.text_suffixes import TextSuffixActions
 from logitkit.compiler.tokens.fragments.fragment_tokens import FragmentTokens
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
@@ -53,7 +53,11 @@ class LinkedFragment:
 
 
 def linked_fragment(
-    number: int, instances: FragmentInstances, known: FragmentTokens, rests: Rests | TextRests, limits: Limits
+    number: int,
+    instances: FragmentInstances,
+    known: FragmentTokens,
+    suffix_actions: SuffixActions | TextSuffixActions,
+    limits: Limits,
 ) -> LinkedFragment:
     """Find where the ends of a fragment lead in each instance, and merge the classes that do alike in all.
 
@@ -61,7 +65,7 @@ def linked_fragment(
         number: The number of the fragment.
         instances: The instances of all fragments.
         known: The columns of tokens in the fragment.
-        rests: The actions of remainders after it.
+        suffix_actions: The actions of suffixes after it.
         limits: Bounds on the work.
 
     Raises:
@@ -73,12 +77,12 @@ def linked_fragment(
     length, mark = known.characters, known.mark
     limits.spend(1 + len(mine) * len(mark) // ENTRIES_A_STEP)
     state = exits[:, mark]
-    leads = from_quote = rests.of(state.ravel(), np.tile(known.rest, len(mine))).reshape(state.shape)
+    leads = from_quote = suffix_actions.of(state.ravel(), np.tile(known.rest, len(mine))).reshape(state.shape)
     if fragment.counted is not None:
         any_count = np.array(fragment.counted.any_count)[mark]
         within = (fragment.counted.least <= length) & (length <= fragment.counted.most)
         from_quote = np.where(within | any_count, leads, DEAD)
-        leads = counted_ends(leads, length, any_count, fragment.counted, rests.actions)
+        leads = counted_ends(leads, length, any_count, fragment.counted, suffix_actions.actions)
     # Ends that lead to the same in all instances are of one column. Most are dead in all of them.
     live_end = np.logical_or.reduce(leads)
     column = digest_of_pairs(leads, np.arange(len(mine))[:, None]).sum(axis=0, dtype=np.uint64)
@@ -119,7 +123,7 @@ def linked_fragment(
     else:
         inside = np.flatnonzero(~outside)
         moves = source[inside], *known.targets.reached(target[inside].astype(np.int64))
-        does[:, inside] = counted_moves(moves, first, fragment, rests.actions)
+        does[:, inside] = counted_moves(moves, first, fragment, suffix_actions.actions)
     if outside.any():
         does[:, outside] = np.where(source[outside] == known.states, from_quote[:, ended], leads[:, ended])
     limits.spend(does.size // ENTRIES_A_STEP)

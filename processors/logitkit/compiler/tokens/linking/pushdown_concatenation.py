@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.bytes.transition_columns import Ints
-from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE
+from logitkit.compiler.tokens.completion.min_tokens_to_finish import UNREACHABLE
 from logitkit.compiler.tokens.linking.token_concatenation import Ends, joined
 from logitkit.compiler.tokens.markers.before_marker import BeforeMarker
-from logitkit.compiler.tokens.markers.remainder_walk import Reached, reached_by
+from logitkit.compiler.tokens.markers.suffix_walk import Reached, reached_by
 from logitkit.compiler.tokens.tables.counted_state import MOST
 from logitkit.compiler.tokens.tables.stack_actions import StackActions
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
@@ -40,20 +40,20 @@ def then_pushdown(
         PatternTooLarge: A limit is exceeded.
     """
     start = Reached(second.start, (), 0)
-    found = [start] if bytes_of is None else reached_by(before.remainders, second, bytes_of)
+    found = [start] if bytes_of is None else reached_by(before.token_suffixes, second, bytes_of)
     number = {start: 0}
     of = np.array([-1 if reached is None else number.setdefault(reached, len(number)) for reached in found])
     # New actions come after those of the second part.
     made = [reached for reached in number if reached.frames or reached.characters]
     action = {reached: second.targets.action(i) for i, reached in enumerate(made, len(second.nesting.state))}
     target = np.array([action.get(reached, reached.state) for reached in number])
-    # The classes of rests have no tokens: they say what is done after a token has closed a bracket.
-    rests = np.unique(second.nesting.rest[second.nesting.rest > 0]).astype(np.int64)
-    automaton, classes = joined(before, second, Ends(of, target), rests, limits)
-    rest_of = np.zeros(second.classes, np.int64)
-    rest_of[rests] = classes + np.arange(len(rests))
+    # The classes of suffixes have no tokens: they say what is done after a token has closed a bracket.
+    suffix_classes = np.unique(second.nesting.rest[second.nesting.rest > 0]).astype(np.int64)
+    automaton, classes = joined(before, second, Ends(of, target), suffix_classes, limits)
+    suffix_class_of = np.zeros(second.classes, np.int64)
+    suffix_class_of[suffix_classes] = classes + np.arange(len(suffix_classes))
     shift = before.states - FIRST_STATE
-    nesting = _stack_actions(second.nesting, shift, rest_of, made)
+    nesting = _stack_actions(second.nesting, shift, suffix_class_of, made)
     if second.nesting.cost is not None:
         costs = [int(second.cost[[reached.state, *reached.frames]].sum()) for reached in number]
         own = _costs(before, automaton, dict(zip((target + shift).tolist(), costs, strict=True)))
@@ -85,7 +85,7 @@ def _costs(before: BeforeMarker, automaton: TokenAutomaton, ends: dict[int, int]
         cost[filled] = np.minimum(least, cost[filled])
 
 
-def _stack_actions(old: StackActions, shift: int, rest_of: Ints, made: list[Reached]) -> StackActions:
+def _stack_actions(old: StackActions, shift: int, suffix_class_of: Ints, made: list[Reached]) -> StackActions:
     """Return what tokens do to the stack, with some actions more, and as yet without costs."""
     nothing = np.zeros(len(made), np.int32)
     width = max(old.pushed.shape[1], *(len(reached.frames) for reached in made), 0)
@@ -100,7 +100,7 @@ def _stack_actions(old: StackActions, shift: int, rest_of: Ints, made: list[Reac
         old,
         state=np.append(old.state + shift, [reached.state + shift for reached in made]).astype(np.int32),
         pushed=np.append(known, np.array(more, np.int32).reshape(len(made), width), axis=0).astype(np.int32),
-        rest=np.append(rest_of[old.rest], nothing).astype(np.int32),
+        rest=np.append(suffix_class_of[old.rest], nothing).astype(np.int32),
         height=np.append(old.height, [len(reached.frames) for reached in made]).astype(np.int32),
         cost=None,
         counting=counting,

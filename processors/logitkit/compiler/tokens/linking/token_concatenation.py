@@ -32,7 +32,7 @@ class Ends(NamedTuple):
     """Where the marker leads.
 
     Args:
-        of: [R] the index of the target that each remainder leads to, -1 if it is dead.
+        of: [R] the index of the target that each suffix leads to, -1 if it is dead.
         target: The targets, in the second automaton.
     """
 
@@ -65,7 +65,7 @@ def until_token(first: TokenAutomaton, marker: int, second: TokenAutomaton, limi
 
 
 def joined(
-    before: BeforeMarker, second: TokenAutomaton, ends: Ends, rests: NDArray[np.int64], limits: Limits
+    before: BeforeMarker, second: TokenAutomaton, ends: Ends, suffix_classes: NDArray[np.int64], limits: Limits
 ) -> tuple[TokenAutomaton, int]:
     """Put what comes before a marker and what follows it into one table.
 
@@ -73,11 +73,11 @@ def joined(
         before: The part before the marker, and the marker.
         second: The part after it.
         ends: Where the marker leads.
-        rests: Classes of the second part that have no tokens, to be kept.
+        suffix_classes: Classes of the second part that have no tokens, to be kept.
         limits: Bounds on the result.
 
     Returns:
-        The automaton without what tokens do to a stack, and the class of the first of the rests; the others follow.
+        The automaton without what tokens do to a stack, and the class of the first of the suffixes; the others follow.
 
     Raises:
         PatternTooLarge: A limit is exceeded.
@@ -90,27 +90,27 @@ def joined(
     classes = len(own)
     ends = Ends(ends.of, ends.target + shift)
     row_start, row_class, row_target = _rows_before(before, ends, which, example, own, limits)
-    source, symbol, target = listed(Side(second, np.append(others, rests)), limits)
+    source, symbol, target = listed(Side(second, np.append(others, suffix_classes)), limits)
     # EOS has the last class of all; before it come those EOS ids that are not legal where the others are.
     commonest, others_of = commonest_end(second.ends)
     ends_apart = {end: legal for end, legal in others_of.items() if legal.any()}
     finished, number = np.nonzero(np.stack([*ends_apart.values(), commonest], axis=1))
-    last = classes + len(rests) + len(ends_apart)
+    last = classes + len(suffix_classes) + len(ends_apart)
     source = np.concatenate([source, finished]) + shift
-    symbol = np.concatenate([symbol, classes + len(rests) + number])
+    symbol = np.concatenate([symbol, classes + len(suffix_classes) + number])
     target = np.concatenate([np.where(target == DEAD, DEAD, target + shift), np.full(len(finished), FINISHED)])
     order = stable_order(source * np.int64(last + 1) + symbol)
     count = np.bincount(source, minlength=states)
     count[: before.states] = np.diff(row_start)
     narrow = np.uint8 if last < 2**8 else np.int16 if last + 1 < 2**15 else np.int32
     class_of = class_of.astype(narrow)
-    class_of[list(ends_apart)] = np.arange(classes + len(rests), last)
+    class_of[list(ends_apart)] = np.arange(classes + len(suffix_classes), last)
     class_of[[end for end in second.eos_ids if end not in others_of]] = last
     fallback = None
     if before.fallback is not None or second.fallback is not None:
         below = np.arange(before.states) if before.fallback is None else before.fallback
-        behind = np.arange(second.states) if second.fallback is None else second.fallback
-        fallback = np.append(below, behind[FIRST_STATE:] + shift)
+        of_second = np.arange(second.states) if second.fallback is None else second.fallback
+        fallback = np.append(below, of_second[FIRST_STATE:] + shift)
     highest = max(states, int(row_target.max(initial=0)), int(target.max(initial=0)))
     automaton = TokenAutomaton(
         class_of=class_of,
@@ -128,7 +128,7 @@ def joined(
 
 
 def _merged(before: BeforeMarker, ends: Ends) -> tuple[Ints, Ints]:
-    """Make classes of a group one if their remainders lead to the same: most are dead after any one marker.
+    """Make classes of a group one if their suffixes lead to the same: most are dead after any one marker.
 
     Returns:
         [C] the number from now on of each class, ascending by group, and an example of each.
@@ -176,8 +176,8 @@ def _rows_before(
     row_start = starts(count)[before.row_start]
     ended = np.flatnonzero(before.targets.is_ended(target))
     bytes_left = before.targets.left(target[ended])
-    # The remainder that these bytes are; the first one is empty.
-    remainder = np.zeros(len(ended), np.int64)
+    # The suffix that these bytes are; the first one is empty.
+    token_suffix = np.zeros(len(ended), np.int64)
     some = np.flatnonzero(bytes_left)
     if len(some):
         met, left, rest = before.ended
@@ -186,8 +186,8 @@ def _rows_before(
         keys = which[met] * np.int64(width) + left
         order = np.argsort(keys)
         wanted = own[symbol[ended[some]]] * width + bytes_left[some]
-        remainder[some] = rest[order[np.searchsorted(keys, wanted, sorter=order)]]
-    leads = ends.of[remainder]
+        token_suffix[some] = rest[order[np.searchsorted(keys, wanted, sorter=order)]]
+    leads = ends.of[token_suffix]
     target[ended] = ends.target[leads]
     dead = ended[leads < 0]
     if len(dead):

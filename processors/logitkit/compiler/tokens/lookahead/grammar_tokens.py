@@ -23,7 +23,7 @@ from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.compiler.bytes.transition_columns import TransitionColumns, starts
-from logitkit.compiler.tokens.closing.grammar_closing import grammar_closing_costs
+from logitkit.compiler.tokens.completion.grammar_min_tokens import grammar_min_tokens
 from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.compiler.tokens.effects.whole_tokens import ENTRIES_A_STEP, whole_tokens
@@ -48,7 +48,7 @@ def grammar_automaton(
     name: str,
     *,
     max_depth: int = 64,
-    closing: bool = False,
+    complete_within: bool = False,
     splits: bool = False,
 ) -> TokenAutomaton:
     """Compile a pushdown automaton for a vocabulary.
@@ -59,12 +59,12 @@ def grammar_automaton(
         limits: Bounds on the work.
         name: The name of the language in an error.
         max_depth: Most frames on a stack; a token that needs more is illegal.
-        closing: Whether to work out how many tokens are needed to the end; see `grammar_closing`.
+        complete_within: Whether to work out how many tokens are needed to the end; see `grammar_min_tokens`.
         splits: Whether a token may have several actions.
 
     Raises:
         ConfigurationError: The language is empty, no text nests at most `max_depth` deep, the vocabulary cannot spell a symbol,
-            `closing` is not possible, or a token has several actions without `splits`.
+            `complete_within` is not possible, or a token has several actions without `splits`.
         PatternTooLarge: A limit is exceeded.
     """
     if dfa.start == DEAD or dfa.need[dfa.start] >= NEVER:
@@ -74,7 +74,9 @@ def grammar_automaton(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
     if not (dfa.pushed or len(dfa.further) or _reads_beside_wholes(dfa)):
-        return pushdown_automaton(NestedDfa.of(finite_dfa(dfa)), vocabulary, limits, name, closing=closing)
+        return pushdown_automaton(
+            NestedDfa.of(finite_dfa(dfa)), vocabulary, limits, name, complete_within=complete_within
+        )
     for special_token in dfa.special_tokens:
         if special_token in vocabulary.eos_ids:
             raise ConfigurationError(
@@ -99,7 +101,7 @@ def grammar_automaton(
             transitions, whole, np.unique(class_of[whole_tokens(special_tokens, vocabulary)]), limits
         )
     layers = _layers(transitions)
-    if len(layers) > 1 and closing:
+    if len(layers) > 1 and complete_within:
         raise ConfigurationError(
             f"closing needs a deterministic grammar, and {name} is not deterministic; leave out 'closing'"
         )
@@ -124,7 +126,7 @@ def grammar_automaton(
             table.rest,
             table.height,
             min(table.pops, max_depth),
-            grammar_closing_costs(dfa, table, limits, name) if closing else None,
+            grammar_min_tokens(dfa, table, limits, name) if complete_within else None,
         )
         accepting = np.append(finished, np.zeros(dfa.frames, bool))
         if len(layers) > 1:

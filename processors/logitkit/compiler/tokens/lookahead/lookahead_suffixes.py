@@ -11,7 +11,7 @@ to `item read`, and `+` from there to `start`. So in `after F` the text leads to
 An *end* is what several states do alike when they pop: for each frame, the state after it. For each symbol, the ends get levels.
 An end has level 0 if its frames lead only to states that read the symbol, or in which it is illegal; otherwise its level is above
 those of the ends that it leads to. Levels are worked out in their order. Some ends lead back to themselves, as where one `z`
-pops any number of frames. They have no level, and are worked out last, together: their rests get numbers before their content
+pops any number of frames. They have no level, and are worked out last, together: their suffixes get numbers before their content
 is known.
 
 If the automaton has several actions for a symbol, so have its texts: a column then lists a state several times. A pop that
@@ -282,7 +282,7 @@ class LookaheadSuffixes(SuffixStore):
 def _ends(dfa: PushdownDfa) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the end of each state, -1 if it pops nothing, and [E, F] the state after each end and frame."""
     end_of = np.full(dfa.states, -1)
-    state, frame, after = dfa.behind.T if len(dfa.behind) else np.zeros((3, 0), np.int64)
+    state, frame, after = dfa.return_state.T if len(dfa.return_state) else np.zeros((3, 0), np.int64)
     live = after != DEAD
     state, frame, after = state[live], frame[live], after[live]
     first = np.flatnonzero(np.append(True, state[1:] != state[:-1])[: len(state)])

@@ -2,5 +2,5 @@
 
 before_marker     the table of the part before the marker
 marker_targets    numbers for its targets
-remainder_walk    where the bytes lead that a token has after the marker
+suffix_walk       where the bytes lead that a token has after the marker
 """

@@ -1,13 +1,13 @@
 """Where tokens lead in the text before a marker, and where they end it.
 
 Take "anything until `</think>`". Most tokens stay in the text. A token such as `</` leads into the marker, and `>` ends it. The
-token `>{"a` ends it too and says more: its *remainder* `{"a` belongs to whatever comes after the marker. Only the automaton
-after the marker knows what `{"a` does there, so this table names the remainder, and `token_concatenation` looks it up. All else
+token `>{"a` ends it too and says more: its *token suffix* `{"a` belongs to whatever comes after the marker. Only the automaton
+after the marker knows what `{"a` does there, so this table names the suffix, and `token_concatenation` looks it up. All else
 is the same whatever comes after the marker: it is worked out once for each vocabulary, and kept.
 
 A marker may also be a token id. Then no token ends the text but that one, and nothing is left of it.
 
-Tokens with equal targets (`MarkerTargets`) form a *group*; those of them with equal remainders form a class.
+Tokens with equal targets (`MarkerTargets`) form a *group*; those of them with equal suffixes form a class.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import stable_order
 from logitkit.compiler.bytes.special_tokens import free_states, with_special_tokens
 from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
-from logitkit.compiler.tokens.closing.dead_ends import without_dead_ends
+from logitkit.compiler.tokens.completion.dead_ends import without_dead_ends
 from logitkit.compiler.tokens.effects.common_classes import Side, listed
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.compiler.tokens.fragments.fragment_stores import FragmentTargets, fragment_store
@@ -58,8 +58,8 @@ class BeforeMarker:
         row_start: [states + 1] where the row of each state begins.
         row_group: The groups that a row lists, ascending; all others are dead, or do what the state does that it falls back to.
         row_target: Their targets; see `targets`.
-        ended: Three columns: a class, how many bytes it leaves, and the number of the remainder that these are.
-        remainders: The remainders by number; number 0 is the empty one.
+        ended: Three columns: a class, how many bytes it leaves, and the number of the suffix that these are.
+        token_suffixes: The suffixes by number; number 0 is the empty one.
         start: The start state.
         states: The number of states.
         fallback: [states] the state that each state falls back to, as in `TokenAutomaton`.
@@ -72,7 +72,7 @@ class BeforeMarker:
     row_group: Ints
     row_target: Ints
     ended: NDArray[np.int64]
-    remainders: tuple[bytes, ...]
+    token_suffixes: tuple[bytes, ...]
     start: int
     states: int
     fallback: NDArray[np.int64] | None = None
@@ -87,7 +87,7 @@ class BeforeMarker:
     def nbytes(self) -> int:
         """Size in bytes."""
         arrays = (self.class_of, self.group, self.row_start, self.row_group, self.row_target, self.ended)
-        return sum(array.nbytes for array in arrays) + sum(50 + len(text) for text in self.remainders)
+        return sum(array.nbytes for array in arrays) + sum(50 + len(text) for text in self.token_suffixes)
 
 
 def before_token(first: TokenAutomaton, marker: int, limits: Limits, falls_back: bool = True) -> BeforeMarker | None:
@@ -213,12 +213,12 @@ def _before_text(whole: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> Befo
     special_tokens = {t: number[leads[kept]] for t, leads in whole.special_tokens.items()}
     class_of, table = with_special_tokens(class_of, table, special_tokens, vocabulary.trie.node_of_id)
     class_of[[*vocabulary.eos_ids]] = 0
-    class_of, group, ended, remainders = _by_remainder(class_of, table, targets, vocabulary)
+    class_of, group, ended, token_suffixes = _by_suffix(class_of, table, targets, vocabulary)
     rows, start = _by_state(table, states), int(number[whole.start])
-    return BeforeMarker(class_of, group, *rows, ended, remainders, start, states, work=work)
+    return BeforeMarker(class_of, group, *rows, ended, token_suffixes, start, states, work=work)
 
 
-def _by_remainder(
+def _by_suffix(
     class_of: Ints, table: TransitionColumns, targets: MarkerTargets, vocabulary: Vocabulary
 ) -> tuple[Ints, NDArray[np.int64], NDArray[np.int64], tuple[bytes, ...]]:
     """Cut groups into classes whose tokens leave the same bytes, and number these."""
@@ -229,7 +229,7 @@ def _by_remainder(
         left.setdefault(group, []).append(count)
     group_of = [*range(len(table))]
     classes: dict[tuple[int, bytes], int] = {}
-    remainders = {b"": 0}
+    token_suffixes = {b"": 0}
     ended: list[tuple[int, int, int]] = []
     cut = np.zeros(len(table), bool)
     cut[[*left]] = True
@@ -246,8 +246,8 @@ def _by_remainder(
             number = classes[key] = group if fresh else len(group_of)
             if not fresh:
                 group_of.append(group)
-            ended += [(number, n, remainders.setdefault(text[-n:], len(remainders))) for n in left[group]]
+            ended += [(number, n, token_suffixes.setdefault(text[-n:], len(token_suffixes))) for n in left[group]]
         new[place] = number
     class_of[tokens] = new
     columns = np.array(ended, np.int64).reshape(-1, 3).T
-    return class_of, np.array(group_of, np.int64), columns, tuple(remainders)
+    return class_of, np.array(group_of, np.int64), columns, tuple(token_suffixes)

@@ -56,7 +56,7 @@ class RecordStates:
         return place + FIRST_STATE + copy * self.block
 
     def in_rest(self, copy: int, place: Ints) -> Ints:
-        """Return the states at some places of the rest that stands in place of a copy, or comes after the last one."""
+        """Return the states at some places of the token suffix that stands in place of a copy, or comes after the last one."""
         return place + FIRST_STATE + copy * self.block + (self.size if copy < self.copies else 0)
 
     def places(self, states: Ints) -> tuple[Ints, NDArray[np.bool_], Ints]:

@@ -13,7 +13,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.transition_columns import Moves
 from logitkit.compiler.characters.assertions import has_assertions
 from logitkit.compiler.language import byte_dfa_of, repeated_record
-from logitkit.compiler.tokens.closing.dead_ends import may_have_dead_ends
+from logitkit.compiler.tokens.completion.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.effects.column_store import ColumnStore
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_shape
 from logitkit.compiler.tokens.records.record_states import RecordStates

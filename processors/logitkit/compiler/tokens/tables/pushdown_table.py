@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.tables.counted_state import Counting, StateAndCount, Thresholds
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT, LegalClasses, MaskKey
 from logitkit.compiler.tokens.tables.packed_stacks import Packed, frames_of, packed
-from logitkit.compiler.tokens.tables.place import NO_LIMIT, LegalClasses, Place
 from logitkit.compiler.tokens.tables.stack_actions import FLAT, StackActions
 from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.compiler.tokens.tables.token_table import TokenTable
@@ -99,9 +99,9 @@ class PushdownTable(TokenTable):
         # Few tokens do anything to the stack.
         if DEAD < target < self.first_action:
             return target, stack
-        return self.behind(target, stack, StateAndCount.count(state))
+        return self.after_target(target, stack, StateAndCount.count(state))
 
-    def behind(self, target: int, stack: Packed, count: int) -> tuple[int, Packed]:
+    def after_target(self, target: int, stack: Packed, count: int) -> tuple[int, Packed]:
         """Return the state and the stack after a target, be it a state, `DEAD` or an action.
 
         Args:
@@ -117,9 +117,9 @@ class PushdownTable(TokenTable):
             elif kept:
                 # It keeps the stack as it is.
                 return StateAndCount.of(after, count + added), stack
-        found = self._behind.get((target, stack))
+        found = self._after_target.get((target, stack))
         if found is None:
-            found = self._behind.keep((target, stack), self._followed(target, stack), 2 * len(stack))
+            found = self._after_target.keep((target, stack), self._followed(target, stack), 2 * len(stack))
         return found
 
     @cached_property
@@ -131,7 +131,7 @@ class PushdownTable(TokenTable):
         return dict(enumerate(effects, self.first_action))
 
     @cached_property
-    def _behind(self) -> BoundedCache[tuple[int, Packed], tuple[int, Packed]]:
+    def _after_target(self) -> BoundedCache[tuple[int, Packed], tuple[int, Packed]]:
         return BoundedCache(REMEMBERED_BYTES)
 
     def _followed(self, target: int, stack: Packed) -> tuple[int, Packed]:
@@ -152,8 +152,8 @@ class PushdownTable(TokenTable):
                 break
         return target, packed(() if target == DEAD else frames, len(stack))
 
-    def place(self, state: int, stack: Packed, left: int) -> Place | int:
-        """Return what the mask of a row depends on: its state, or a place. Counts for which the same tokens are legal have one.
+    def mask_key(self, state: int, stack: Packed, left: int) -> MaskKey | int:
+        """Return what the mask of a row depends on: its state, or a mask key. Counts with the same legal tokens have one.
 
         Args:
             state: Its state.
@@ -164,21 +164,21 @@ class PushdownTable(TokenTable):
             return state
         if self.counting is not None:
             state = self._thresholds.canonical(state)
-        found = self._places.get((state, stack))
+        found = self._mask_keys.get((state, stack))
         if found is None:
-            found = self._places.keep((state, stack), self._place(state, frames_of(stack)), len(stack))
-        place, needed = found
+            found = self._mask_keys.keep((state, stack), self._mask_key(state, frames_of(stack)), len(stack))
+        mask_key, needed = found
         if left == NO_LIMIT or self.nesting.cost is None:
-            return place
-        return Place(state, place.frames, place.room, min(max(left - needed, 0), self._dearest))
+            return mask_key
+        return MaskKey(state, mask_key.frames, mask_key.room, min(max(left - needed, 0), self._dearest))
 
-    def _place(self, state: int, frames: tuple[int, ...]) -> tuple[Place, int]:
-        """Return the place of a row whose tokens are not counted, and how many it needs, at least."""
+    def _mask_key(self, state: int, frames: tuple[int, ...]) -> tuple[MaskKey, int]:
+        """Return the mask key of a row whose tokens are not counted, and how many it needs, at least."""
         room = min(self.nesting.counted_depth - self.nesting.counted(frames, self.states), self._highest)
         alone = StateAndCount.state(state)
         popped = frames[max(len(frames) - self._pops[alone], 0) :]
         needed = 0 if self.nesting.cost is None else int(self.cost[alone] + self.cost[[*frames]].sum())
-        return Place(state, popped, room, NO_LIMIT), needed
+        return MaskKey(state, popped, room, NO_LIMIT), needed
 
     @cached_property
     def _thresholds(self) -> Thresholds:
@@ -198,7 +198,7 @@ class PushdownTable(TokenTable):
         return found
 
     @cached_property
-    def _places(self) -> BoundedCache[tuple[int, Packed], tuple[Place, int]]:
+    def _mask_keys(self) -> BoundedCache[tuple[int, Packed], tuple[MaskKey, int]]:
         return BoundedCache(REMEMBERED_BYTES)
 
     @cached_property
@@ -214,14 +214,14 @@ class PushdownTable(TokenTable):
     def _pops(self) -> list[int]:
         """The most frames that a token pops in each state."""
         most = np.zeros(self.states + len(self.nesting.state), np.int64)
-        rests = np.flatnonzero(self.nesting.rest)
+        suffixes = np.flatnonzero(self.nesting.rest)
         of_class = np.zeros(self.classes, np.int64)
         # Few targets are actions.
         outside = np.flatnonzero(self.targets.is_action(self.row_target))
         target = self.row_target[outside]
         for _ in range(self.nesting.pops):
             np.maximum.at(of_class, self.row_class[outside], most[target])
-            most[self.targets.action(rests)] = 1 + of_class[self.nesting.rest[rests]]
+            most[self.targets.action(suffixes)] = 1 + of_class[self.nesting.rest[suffixes]]
         owner = np.searchsorted(self.row_start, outside, side="right") - 1
         found = np.zeros(self.states, np.int64)
         np.maximum.at(found, owner, most[target])
@@ -230,9 +230,9 @@ class PushdownTable(TokenTable):
         result: list[int] = found.tolist()
         return result
 
-    def legal(self, place: Place | int) -> NDArray[np.bool_]:
-        """Return which classes are legal in a live state, or in a place of one: [C] bool."""
-        return self.legal_classes(place) if isinstance(place, int) else self._legal.of(place)
+    def legal(self, mask_key: MaskKey | int) -> NDArray[np.bool_]:
+        """Return which classes are legal in a live state, or in a mask key of one: [C] bool."""
+        return self.legal_classes(mask_key) if isinstance(mask_key, int) else self._legal.of(mask_key)
 
     @cached_property
     def _legal(self) -> LegalClasses:

@@ -16,7 +16,7 @@ __all__ = ["FLAT", "StackActions"]
 class StackActions:
     """The effects of tokens on the stack, besides leading to a state.
 
-    An action (`Targets`) pops a frame, and then does what its rest does in the frame's row; or it pushes frames and leads to a
+    An action (`Targets`) pops a frame, and then does what its suffix does in the frame's row; or it pushes frames and leads to a
     state.
 
     Args:
@@ -24,7 +24,7 @@ class StackActions:
         max_depth: Most frames on a stack.
         state: [N] int32, the state in the end.
         pushed: [N, P] int32, the frames that are pushed, the outermost first, then 0.
-        rest: [N] int32, the class of the rest that goes on after a popped frame; 0 where none is popped.
+        rest: [N] int32, the class of the token suffix that goes on after a popped frame; 0 where none is popped.
         height: [N] int32, the most frames that are on the stack meanwhile, or must be later before a bracket is closed, more than
             there were before.
         pops: The most frames that a token pops.

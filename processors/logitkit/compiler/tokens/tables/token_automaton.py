@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED
 from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
-from logitkit.compiler.tokens.tables.place import Place
+from logitkit.compiler.tokens.tables.mask_key import MaskKey
 from logitkit.compiler.tokens.tables.pushdown_table import PushdownTable
 from logitkit.compiler.tokens.tables.short_fallbacks import Rows, shortened
 from logitkit.compiler.tokens.tables.stack_actions import FLAT, StackActions
@@ -157,13 +157,13 @@ class TokenAutomaton(PushdownTable):
             found[end] = legal
         return found
 
-    def legal_in_layers(self, places: Iterable[Iterable[Place | int]]) -> NDArray[np.bool_]:
-        """Return [C] bool, which classes are legal in one of some places of each layer, its own first."""
+    def legal_in_layers(self, mask_keys: Iterable[Iterable[MaskKey | int]]) -> NDArray[np.bool_]:
+        """Return [C] bool, which classes are legal in one of some mask keys of each layer, its own first."""
         found = np.zeros(self.classes, bool)
-        for layer, of_layer in zip((self, *self.layers), places, strict=True):
-            for place in of_layer:
-                # Layers have the same classes of tokens; those after them, of rests, are their own.
-                legal = layer.legal(place)[: len(found)]
+        for layer, of_layer in zip((self, *self.layers), mask_keys, strict=True):
+            for mask_key in of_layer:
+                # Layers have the same classes of tokens; those after them, of suffixes, are their own.
+                legal = layer.legal(mask_key)[: len(found)]
                 found[: len(legal)] |= legal
         return found
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.transition_columns import Ints, starts
-from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE
+from logitkit.compiler.tokens.completion.min_tokens_to_finish import UNREACHABLE
 from logitkit.compiler.tokens.tables.stack_actions import StackActions
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import Limits

@@ -25,13 +25,13 @@ from logitkit.compiler.tokens.tables.counted_state import Counting
 from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.limits import Limits
 
-__all__ = ["UNREACHABLE", "closing_costs"]
+__all__ = ["UNREACHABLE", "min_tokens_to_finish"]
 
 # In place of a cost: there is no way.
 UNREACHABLE = 2**28
 
 
-def closing_costs(
+def min_tokens_to_finish(
     dfa: NestedDfa, source: Ints, target: Ints, table: ActionTable, limits: Limits, whatever_count: bool = True
 ) -> NDArray[np.int32]:
     """Return the tokens that are needed from each state and frame, `UNREACHABLE` where the tokens do not lead to the end.
@@ -62,7 +62,7 @@ def closing_costs(
             dfa.instances, Counting.of(table.counting), source[kept], target[kept], targets
         )
     ways = _Ways(dfa, table, source[kept], target[kept], limits)
-    found = ways.costs(np.ones(len(dfa.behind), bool))
+    found = ways.costs(np.ones(len(dfa.return_state), bool))
     if dfa.blocks:
         # A block ends with a comma or with a bracket: after a bracket fewer tokens are needed, where one is possible.
         ended = ways.costs(_preferred(dfa, found))
@@ -73,10 +73,10 @@ def closing_costs(
 
 def _preferred(dfa: NestedDfa, cost: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Return [E] which ends texts may be completed with: of those of a block, the one after which the least is needed."""
-    behind = dfa.behind[:, dfa.is_block]
-    meets = behind != DEAD
+    returned = dfa.return_state[:, dfa.is_block]
+    meets = returned != DEAD
     found: NDArray[np.bool_] = ~meets.any(axis=1)
-    found[np.where(meets, cost[behind], UNREACHABLE + 1).argmin(axis=0)] = True
+    found[np.where(meets, cost[returned], UNREACHABLE + 1).argmin(axis=0)] = True
     return found
 
 
@@ -110,14 +110,14 @@ class _Ways(NamedTuple):
         cost[targets.action(closes[ends[table.closes[closes]]])] = 0
         # A state that is not reached costs too much to be counted twice.
         pushed = np.flatnonzero(table.rest == 0)
-        behind, frame = dfa.behind[ends].T, targets.frame(np.arange(dfa.frames))
+        returned, frame = dfa.return_state[ends].T, targets.frame(np.arange(dfa.frames))
         first = np.flatnonzero(np.append(True, source[1:] != source[:-1])[: len(source)])
         steps = 0
         while True:
             steps += 1 + len(source) // 64
             limits.check_work(steps)
             if dfa.frames:
-                cost[frame] = cost[behind].max(axis=1)
+                cost[frame] = cost[returned].max(axis=1)
             pushes = cost[table.state[pushed]] + cost[table.pushed[pushed]].sum(axis=1)
             cost[targets.action(pushed)] = np.minimum(pushes, UNREACHABLE)
             if not len(source):

@@ -1,4 +1,4 @@
-"""The remainders of the tokens of a vocabulary, compared with what slicing says."""
+"""The suffixes of the tokens of a vocabulary, compared with what slicing says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logitkit.vocabulary.joined_tokens import JoinedTokens
-from logitkit.vocabulary.remainders import Remainders
+from logitkit.vocabulary.token_suffixes import TokenSuffixes
 from tests.examples import examples
 
 TOKENS = st.lists(
@@ -19,7 +19,7 @@ TOKENS = st.lists(
 @settings(max_examples=examples(200), deadline=None)
 @given(TOKENS)
 def test_each_end_of_a_token_has_a_number(tokens: list[bytes | None]) -> None:
-    found = Remainders.of(JoinedTokens.of(tokens))
+    found = TokenSuffixes.of(JoinedTokens.of(tokens))
     texts = [b""] + [b""] * (len(found) - 1)
     for token, text in enumerate(tokens):
         for at, byte in enumerate(text or b""):
@@ -34,12 +34,12 @@ def test_each_end_of_a_token_has_a_number(tokens: list[bytes | None]) -> None:
     for number, text in enumerate(texts):
         for length in range(len(text) + 1):
             if text[len(text) - length :] in texts:
-                shorter = int(found.of_remainder.find(np.array([number]), np.array([length]))[0])
+                shorter = int(found.of_suffix.find(np.array([number]), np.array([length]))[0])
                 assert texts[shorter] == text[len(text) - length :]
 
 
 def test_other_ends_have_none() -> None:
     tokens = [b'"ab', b"ab"]
-    found = Remainders.of(JoinedTokens.of(tokens))
+    found = TokenSuffixes.of(JoinedTokens.of(tokens))
     with pytest.raises(LookupError, match="no remainder"):
         found.of_token.find(np.array([1]), np.array([1]))

@@ -25,16 +25,16 @@ from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.bytes.pushdown_views import Rows, Views
 from logitkit.compiler.bytes.transition_columns import Ints
-from logitkit.compiler.tokens.closing.min_tokens_to_finish import UNREACHABLE
+from logitkit.compiler.tokens.completion.min_tokens_to_finish import UNREACHABLE
 from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 
-__all__ = ["grammar_closing_costs"]
+__all__ = ["grammar_min_tokens"]
 
 
-def grammar_closing_costs(dfa: PushdownDfa, table: ActionTable, limits: Limits, name: str) -> NDArray[np.int32]:
+def grammar_min_tokens(dfa: PushdownDfa, table: ActionTable, limits: Limits, name: str) -> NDArray[np.int32]:
     """Return the tokens that are needed from each state and frame, 0 for those that no row is in.
 
     Args:
@@ -70,8 +70,8 @@ class _Costs:
     def __init__(self, dfa: PushdownDfa, table: ActionTable, limits: Limits) -> None:
         self.limits = limits
         self.frames = dfa.frames
-        behind = {(state, frame): after for state, frame, after in dfa.behind.tolist()}
-        self.views = views = Views(_rows(dfa, limits), list(dfa.pushed), dfa.target.tolist(), behind, limits)
+        return_state = {(state, frame): after for state, frame, after in dfa.return_state.tolist()}
+        self.views = views = Views(_rows(dfa, limits), list(dfa.pushed), dfa.target.tolist(), return_state, limits)
         views.only_useful()
         self.exit = np.array(views.own, object) != 0
         pairs = [pair for after in views.after for pair in after.items()]

@@ -1,4 +1,4 @@
-"""The remainders of tokens that end free text, and their actions in the states that come then.
+"""The suffixes of tokens that end free text, and their actions in the states that come then.
 
 Free text until `</think>` ends inside of the token `>{"`: its last two bytes belong to what follows. Which tokens end a text, and
 with how many bytes left, depends on the marker alone. So the texts that may be left are known for each vocabulary and marker;
@@ -18,25 +18,25 @@ from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import looked_up
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.trie_walk import TrieWalk
-from logitkit.compiler.tokens.effects.walked_prefixes import Starts
+from logitkit.compiler.tokens.effects.walked_prefixes import WalkStarts
 from logitkit.vocabulary.trie import Trie
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["TextRemainders", "TextRests"]
+__all__ = ["TextSuffixActions", "TextSuffixes"]
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class TextRemainders:
-    """The remainders of some tokens, numbered from 1 on; 0 is the empty one.
+class TextSuffixes:
+    """The suffixes of some tokens, numbered from 1 on; 0 is the empty one.
 
     Args:
-        trie: The remainders as tokens of a trie; id `n` has number `n + 1`.
-        count: The number of remainders, the empty one included.
+        trie: The suffixes as tokens of a trie; id `n` has number `n + 1`.
+        count: The number of suffixes, the empty one included.
         width: More bytes than any token has.
         keys: Each token and number of bytes left, as `token * width + bytes`, ascending.
-        numbers: The remainder that these bytes are.
+        numbers: The suffix that these bytes are.
     """
 
     trie: Trie
@@ -46,8 +46,8 @@ class TextRemainders:
     numbers: Ints
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary, tokens: Ints, left: Ints) -> TextRemainders:
-        """Number the remainders.
+    def of(cls, vocabulary: Vocabulary, tokens: Ints, left: Ints) -> TextSuffixes:
+        """Number the suffixes.
 
         Args:
             vocabulary: The tokens.
@@ -66,7 +66,7 @@ class TextRemainders:
         return self.count
 
     def find(self, tokens: NDArray[np.integer], left: NDArray[np.integer]) -> Ints:
-        """Return the number of the remainder that the last `left` bytes of each token are; 0 for none left."""
+        """Return the number of the suffix that the last `left` bytes of each token are; 0 for none left."""
         found = np.zeros(len(tokens), np.int64)
         some = np.flatnonzero(left)
         keys = tokens[some].astype(np.int64) * self.width + left[some]
@@ -74,40 +74,40 @@ class TextRemainders:
         return found
 
 
-class TextRests:
-    """The actions of the remainders after free text, in the states that may come then.
+class TextSuffixActions:
+    """The actions of the suffixes after free text, in the states that may come then.
 
     Args:
-        remainders: The remainders.
+        token_suffixes: The suffixes.
         exits: These states, and ends (`NestedStep`).
         walk: Follows texts through the automaton.
         actions: Numbers what they lead to.
     """
 
-    def __init__(self, remainders: TextRemainders, exits: Ints, walk: TrieWalk, actions: ActionNumbering) -> None:
-        self.remainders, self.actions = remainders, actions
-        self._behind = walk.dfa.behind
+    def __init__(self, token_suffixes: TextSuffixes, exits: Ints, walk: TrieWalk, actions: ActionNumbering) -> None:
+        self.token_suffixes, self.actions = token_suffixes, actions
+        self._return_state = walk.dfa.return_state
         ends = NestedStep.number(exits[NestedStep.is_end(exits)])
-        states = np.unique(np.concatenate([exits, self._behind[ends].ravel()]))
+        states = np.unique(np.concatenate([exits, self._return_state[ends].ravel()]))
         states = states[states > DEAD]
-        # Free text stands in the main part only, so no bracket is open that a remainder could close.
-        found, _ = walk.follow(remainders.trie, Starts.at_root(states))
-        keys = np.concatenate([states * len(remainders), found.source * len(remainders) + found.token + 1])
+        # Free text stands in the main part only, so no bracket is open that a suffix could close.
+        found, _ = walk.follow(token_suffixes.trie, WalkStarts.at_root(states))
+        keys = np.concatenate([states * len(token_suffixes), found.source * len(token_suffixes) + found.token + 1])
         order = np.argsort(keys)
         self._keys, self._values = keys[order], np.concatenate([states, found.action])[order]
 
-    def of(self, exits: Ints, remainders: Ints) -> Ints:
-        """Return the numbers of the actions of remainders after exits, 0 where they lead nowhere."""
-        found = looked_up(self._keys, self._values, exits * len(self.remainders) + remainders)
+    def of(self, exits: Ints, token_suffixes: Ints) -> Ints:
+        """Return the numbers of the actions of suffixes after exits, 0 where they lead nowhere."""
+        found = looked_up(self._keys, self._values, exits * len(self.token_suffixes) + token_suffixes)
         for at in np.flatnonzero(NestedStep.is_end(exits)).tolist():
-            found[at] = self._pop(NestedStep.number(int(exits[at])), int(remainders[at]))
+            found[at] = self._pop(NestedStep.number(int(exits[at])), int(token_suffixes[at]))
         return found
 
-    def _pop(self, end: int, remainder: int) -> int:
-        """Return the number of the action of an end, after which a remainder goes on."""
-        behind = self._behind[end]
-        frames = np.flatnonzero(behind)
-        after = self.of(behind[frames].astype(np.int64), np.full(len(frames), remainder))
+    def _pop(self, end: int, token_suffix: int) -> int:
+        """Return the number of the action of an end, after which a suffix goes on."""
+        returned = self._return_state[end]
+        frames = np.flatnonzero(returned)
+        after = self.of(returned[frames].astype(np.int64), np.full(len(frames), token_suffix))
         live = np.flatnonzero(after)
         spend(1 + len(live))
         return self.actions.pop(tuple(zip(frames[live].tolist(), after[live].tolist(), strict=True)))

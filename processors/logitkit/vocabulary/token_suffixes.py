@@ -1,4 +1,4 @@
-"""The remainders of tokens after a byte that ends something: of `"},` after its quote, `},`; after its brace, a comma.
+"""The suffixes of tokens after a byte that ends something: of `"},` after its quote, `},`; after its brace, a comma.
 
 Where a text ends inside a token, the rest of the token goes on with whatever comes next. Few different rests exist, whatever the
 size of the vocabulary, so what each does is worked out once for all tokens that have it.
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from logitkit.vocabulary.joined_tokens import JoinedTokens
 from logitkit.vocabulary.trie import Trie
 
-__all__ = ["Remainders"]
+__all__ = ["TokenSuffixes"]
 
 # The bytes that end strings, objects and arrays; and with them the one that ends a block of items.
 ENDS = b'"}]'
@@ -22,16 +22,16 @@ ENDS_OF_BLOCKS = b'"}],'
 
 
 @dataclass(frozen=True, eq=False)
-class Remainders:
-    """The remainders of the tokens of a vocabulary, numbered from 1 on; 0 is the empty one.
+class TokenSuffixes:
+    """The suffixes of the tokens of a vocabulary, numbered from 1 on; 0 is the empty one.
 
     Args:
-        texts: The remainders; that at place `n` has number `n + 1`.
+        texts: The suffixes; that at place `n` has number `n + 1`.
         trie: The same as a trie, with their places as ids.
         length: [N + 1] int64, the length of each.
         token_length: [V] int64, the length of each token, 0 for ids without text.
-        of_token: Which remainder the last bytes of a token are, for all tokens and numbers of bytes that are one.
-        of_remainder: Which remainder the last bytes of a remainder are.
+        of_token: Which suffix the last bytes of a token are, for all tokens and numbers of bytes that are one.
+        of_suffix: Which suffix the last bytes of a suffix are.
     """
 
     texts: tuple[bytes, ...]
@@ -39,15 +39,15 @@ class Remainders:
     length: NDArray[np.int64]
     token_length: NDArray[np.int64]
     of_token: _Suffixes
-    of_remainder: _Suffixes
+    of_suffix: _Suffixes
 
     @classmethod
-    def of(cls, tokens: JoinedTokens, fewer: Remainders | None = None) -> Remainders:
-        """Find the remainders of some tokens.
+    def of(cls, tokens: JoinedTokens, fewer: TokenSuffixes | None = None) -> TokenSuffixes:
+        """Find the suffixes of some tokens.
 
         Args:
             tokens: The tokens.
-            fewer: The remainders without those after a comma, to find these too; the others keep their numbers.
+            fewer: The suffixes without those after a comma, to find these too; the others keep their numbers.
         """
         ends = ENDS if fewer is None else ENDS_OF_BLOCKS
         first = () if fewer is None else fewer.texts
@@ -90,7 +90,7 @@ class Remainders:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Suffixes:
-    """Remainders by what they are the end of, and by their length."""
+    """Suffixes by what they are the end of, and by their length."""
 
     keys: NDArray[np.int64]
     numbers: NDArray[np.int64]
@@ -105,10 +105,10 @@ class _Suffixes:
         return cls(keys[order], number[order], width)
 
     def find(self, whole: NDArray[np.integer], length: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the number of the last `length` bytes of each; 0 for the empty remainder.
+        """Return the number of the last `length` bytes of each; 0 for the empty suffix.
 
         Raises:
-            LookupError: The bytes are no remainder, as no byte before them ends something.
+            LookupError: The bytes are not a suffix, as no byte before them ends something.
         """
         found = np.zeros(len(whole), np.int64)
         some = np.flatnonzero(length)

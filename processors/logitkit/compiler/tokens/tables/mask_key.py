@@ -1,4 +1,4 @@
-"""The place of a row with a stack, on which its mask depends, and the classes that are legal there."""
+"""The mask key of a row with a stack, on which its mask depends, and the classes that are legal there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from logitkit.compiler.tokens.tables.token_table import STAY
 if TYPE_CHECKING:
     from logitkit.compiler.tokens.tables.pushdown_table import PushdownTable
 
-__all__ = ["ILLEGAL", "NO_LIMIT", "LegalClasses", "Place"]
+__all__ = ["ILLEGAL", "NO_LIMIT", "LegalClasses", "MaskKey"]
 
 # In place of the tokens that are left to a row: nothing is counted.
 NO_LIMIT = -1
@@ -24,14 +24,14 @@ NO_LIMIT = -1
 # The cost of an illegal token.
 ILLEGAL = 2**30
 
-# The most bytes that are kept of the rests that are legal after some frames, which many places share.
+# The most bytes that are kept of the suffixes that are legal after some frames, which many keys share.
 REMEMBERED_BYTES = 2**20
 
 # Tokens may pop more frames than Python's stack is deep: this many are followed at once.
 RECURSION = 64
 
 
-class Place(NamedTuple):
+class MaskKey(NamedTuple):
     """All that the mask of a row depends on.
 
     Args:
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 
 
 class LegalClasses:
-    """Which classes are legal in the places of one automaton."""
+    """Which classes are legal for each mask key of one automaton."""
 
     def __init__(self, automaton: PushdownTable) -> None:
         # Not the automaton itself, which keeps this: they would keep each other.
@@ -64,17 +64,17 @@ class LegalClasses:
         self.highest = int(self.nesting.height.max(initial=0))
         self._after: BoundedCache[tuple[tuple[int, ...], int], NDArray[np.bool_]] = BoundedCache(REMEMBERED_BYTES)
 
-    def of(self, place: Place) -> NDArray[np.bool_]:
-        """Return which classes are legal in a place of a live state: [C] bool."""
-        state, count = StateAndCount.state(place.state), StateAndCount.count(place.state)
+    def of(self, mask_key: MaskKey) -> NDArray[np.bool_]:
+        """Return which classes are legal for a mask key of a live state: [C] bool."""
+        state, count = StateAndCount.state(mask_key.state), StateAndCount.count(mask_key.state)
         if self.nesting.cost is None:
-            legal = self._legal(state, place.frames, place.room, self.default != DEAD)
+            legal = self._legal(state, mask_key.frames, mask_key.room, self.default != DEAD)
         else:
-            needed = int(self.cost[state] + self.cost[[*place.frames]].sum())
+            needed = int(self.cost[state] + self.cost[[*mask_key.frames]].sum())
             otherwise = np.where(self.default == STAY, needed, self.cost[self.default])
             costs = np.where(self.default == DEAD, ILLEGAL, otherwise)
-            self._costs(state, place.frames, place.room, costs)
-            legal = costs <= (ILLEGAL - 1 if place.slack == NO_LIMIT else needed + place.slack - 1)
+            self._costs(state, mask_key.frames, mask_key.room, costs)
+            legal = costs <= (ILLEGAL - 1 if mask_key.slack == NO_LIMIT else needed + mask_key.slack - 1)
         return legal if self.counting is None else self._within(state, count, legal)
 
     def _within(self, state: int, count: int, legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -111,21 +111,21 @@ class LegalClasses:
         if row.start < row.stop:
             nesting = self.nesting
             height, rest = nesting.height[which[row]], nesting.rest[which[row]]
-            legal[symbol[row]] = (height <= room) & self._behind(
+            legal[symbol[row]] = (height <= room) & self._legal_suffixes(
                 frames, room + nesting.counted(frames[-1:], self.states)
             )[rest]
         return legal
 
-    def _behind(self, frames: tuple[int, ...], room: int) -> NDArray[np.bool_]:
-        """Return [C] which rests of tokens are legal once the innermost frame is popped; class 0, which is not a rest, is."""
+    def _legal_suffixes(self, frames: tuple[int, ...], room: int) -> NDArray[np.bool_]:
+        """Return [C] which suffixes are legal once the innermost frame is popped; class 0, which is not a suffix, is."""
         # More room than any action needs is the same as that much.
         room = min(room, self.highest)
         found = self._after.get((frames, room))
         if found is None:
             if len(frames) > RECURSION and len(frames) % RECURSION == 0:
-                # The rests after lower frames are worked out first, from the bottom up, so that Python's stack is deep enough.
+                # The suffixes after lower frames are worked out first, from the bottom up, so that Python's stack is deep enough.
                 for depth in range(RECURSION, len(frames), RECURSION):
-                    self._behind(frames[:depth], room + self.nesting.counted(frames[depth:], self.states))
+                    self._legal_suffixes(frames[:depth], room + self.nesting.counted(frames[depth:], self.states))
             found = np.zeros(self.classes, np.bool_)
             if frames:
                 self._legal(frames[-1], frames[:-1], room, found)
@@ -155,12 +155,12 @@ class LegalClasses:
         if outside.any():
             which = self.targets.action_number(target[outside])
             rest = nesting.rest[which]
-            behind = self.action_cost[which] + below
+            cost_after = self.action_cost[which] + below
             if rest.any():
                 after = np.full(self.classes, ILLEGAL, np.int64)
                 if frames:
                     self._costs(frames[-1], frames[:-1], room + nesting.counted(frames[-1:], self.states), after)
-                behind = np.where(rest > 0, after[rest], behind)
-            cost[outside] = np.where(nesting.height[which] > room, ILLEGAL, behind)
+                cost_after = np.where(rest > 0, after[rest], cost_after)
+            cost[outside] = np.where(nesting.height[which] > room, ILLEGAL, cost_after)
         costs[self.row_class[row]] = cost
         return costs

@@ -37,7 +37,7 @@ CODES = {
     ),
     "target": Code(
         "compiler/tokens/tables/targets.py",
-        r"\b(targets?|actions?|numbers?|legal)\b\S* (-|>=) \S*\bstates\b|\bstates \+ (closes|pushed|rests|which|actions?)\b|"
+        r"\b(targets?|actions?|numbers?|legal)\b\S* (-|>=) \S*\bstates\b|\bstates \+ (closes|pushed|suffixes|which|actions?)\b|"
         r"[-+] \S*first_action\b|(>=|-|\+) FIRST_ACTION\b|2 ?\*\* ?29|"
         r"-1 - (does|place|i)\b",
         ("compiler/tokens", "runtime", "kernels"),

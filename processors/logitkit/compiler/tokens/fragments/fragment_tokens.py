@@ -52,12 +52,12 @@ class FragmentTokens:
         class_of: [V] class of each token; class 0 is dead everywhere.
         group: [C] the group of each class.
         table: The column of each group.
-        inner: [G] uint64, a digest of all entries of a group that stay in the fragment.
+        inner_digest: [G] uint64, a digest of all entries of a group that stay in the fragment.
         inner_set: [G] the number of the set of these entries.
-        ended: Each class with each end that it leads to, as numbers, ascending; see `ended_by` and `find_ended`.
-        outer: uint64, a digest of the states in which it does that.
+        class_ends: Each class with each end that it leads to, as numbers, ascending; see `ended_by` and `find_ended`.
+        outer_digest: uint64, a digest of the states in which it does that.
         outer_set: The number of the set of these states.
-        which: The index of that end in the next three arrays, as many end alike.
+        end_index: The index of that end in the next three arrays, as many end alike.
         mark: The number of each end in the fragment.
         characters: The number of characters before each end.
         rest: The number of the suffix after each end.
@@ -69,12 +69,12 @@ class FragmentTokens:
     class_of: Ints
     group: NDArray[np.int64]
     table: TransitionColumns
-    inner: NDArray[np.uint64]
+    inner_digest: NDArray[np.uint64]
     inner_set: NDArray[np.int64]
-    ended: NDArray[np.int64]
-    outer: NDArray[np.uint64]
+    class_ends: NDArray[np.int64]
+    outer_digest: NDArray[np.uint64]
     outer_set: NDArray[np.int64]
-    which: NDArray[np.int64]
+    end_index: NDArray[np.int64]
     mark: NDArray[np.int64]
     characters: NDArray[np.int64]
     rest: NDArray[np.int64]
@@ -88,21 +88,25 @@ class FragmentTokens:
         return self.targets.states
 
     def ended_by(self) -> Ints:
-        """Return the class of each entry of `ended`."""
-        found: Ints = self.ended // self.targets.size
+        """Return the class of each entry of `class_ends`."""
+        found: Ints = self.class_ends // self.targets.size
         return found
 
     def find_ended(self, classes: Ints, targets: Ints) -> Ints:
-        """Return the entries of `ended` that are these classes with these ends."""
-        found: Ints = np.searchsorted(self.ended, classes * np.int64(self.targets.size) + targets)
+        """Return the entries of `class_ends` that are these classes with these ends."""
+        found: Ints = np.searchsorted(self.class_ends, classes * np.int64(self.targets.size) + targets)
         return found
 
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
         table = self.table
-        arrays = (self.class_of, self.inner, self.inner_set, table.start, table.source, table.target)
-        return sum(array.nbytes for array in arrays) + 40 * (len(self.group) + len(self.ended)) + self.outer_set.nbytes
+        arrays = (self.class_of, self.inner_digest, self.inner_set, table.start, table.source, table.target)
+        return (
+            sum(array.nbytes for array in arrays)
+            + 40 * (len(self.group) + len(self.class_ends))
+            + self.outer_set.nbytes
+        )
 
 
 _known: WeakKeyDictionary[Vocabulary, BoundedCache[bytes, FragmentTokens]] = WeakKeyDictionary()
@@ -169,7 +173,7 @@ def _by_suffix(
     owner = np.repeat(np.arange(len(table)), np.diff(table.start))
     is_end = targets.is_end(table.target)
     outside = np.flatnonzero(is_end)
-    inner, inner_set = _inside(table, ~is_end)
+    inner_digest, inner_set = _inside(table, ~is_end)
     # The ends that each group leads to: few kinds, in thousands of states perhaps, so that sorting would be slow.
     ended = table.target[outside].astype(np.int64)
     met = np.bincount(ended) > 0
@@ -180,8 +184,8 @@ def _by_suffix(
     start = starts(np.bincount(which, minlength=len(done)))
     # In digests, one number that is not a target stands for all ends.
     any_end = 1 + max(int(table.target.max(initial=0)), targets.states)
-    outer = sums_by_run(digest_of_pairs(source, np.full(len(source), any_end)), start)
-    _, outer_set = distinct_sets(outer, np.zeros_like(done), PairSets(start, source, np.zeros_like(source)))
+    outer_digest = sums_by_run(digest_of_pairs(source, np.full(len(source), any_end)), start)
+    _, outer_set = distinct_sets(outer_digest, np.zeros_like(done), PairSets(start, source, np.zeros_like(source)))
     group, choice = np.divmod(done, choices)
     target = present[choice]
     ending, unread = targets.ended(target)
@@ -214,10 +218,10 @@ def _by_suffix(
         class_of.astype(narrow),
         groups,
         table,
-        inner,
+        inner_digest,
         inner_set,
         owner * np.int64(targets.size) + target[item],
-        outer[item],
+        outer_digest[item],
         outer_set[item],
         which,
         *targets.ending(ending),

@@ -88,10 +88,10 @@ def linked_fragment(
     column = digest_of_pairs(leads, np.arange(len(mine))[:, None]).sum(axis=0, dtype=np.uint64)
     by_end = PairSets(len(mine) * np.arange(len(column) + 1), leads.T.ravel(), np.zeros(leads.size, np.int8))
     _, column_set = distinct_sets(column, np.zeros(len(column), np.int8), by_end)
-    alive = np.flatnonzero(live_end[known.which])
-    owner, end = known.ended_by()[alive], known.which[alive]
-    digest = known.inner[known.group]
-    np.add.at(digest, owner, digest_of_pairs(known.outer[alive], column[end]))
+    alive = np.flatnonzero(live_end[known.end_index])
+    owner, end = known.ended_by()[alive], known.end_index[alive]
+    digest = known.inner_digest[known.group]
+    np.add.at(digest, owner, digest_of_pairs(known.outer_digest[alive], column[end]))
     ends = PairSets.collected(owner, len(digest), known.outer_set[alive], column_set[end])
     # Class 0, which is dead, comes first: the digest of no entries is 0.
     example, merged = distinct_sets(digest, known.inner_set[known.group], ends)
@@ -105,7 +105,7 @@ def linked_fragment(
     symbol = symbol.astype(np.int32)
     outside = known.targets.is_end(target)
     if outside.any():
-        ended = known.which[known.find_ended(example[symbol[outside]], target[outside])]
+        ended = known.end_index[known.find_ended(example[symbol[outside]], target[outside])]
         live = ~outside
         live[outside] = live_end[ended]
         source, symbol, target, outside, ended = (

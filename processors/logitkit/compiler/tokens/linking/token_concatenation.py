@@ -133,7 +133,7 @@ def _merged(before: BeforeMarker, ends: Ends) -> tuple[Ints, Ints]:
     Returns:
         [C] the number from now on of each class, ascending by group, and an example of each.
     """
-    symbol, left, rest = before.ended
+    symbol, left, rest = before.class_suffixes
     alive = ends.of[rest] >= 0
     symbol, left, end = symbol[alive], left[alive], ends.of[rest[alive]]
     digest = np.zeros(len(before.group), np.uint64)
@@ -180,7 +180,7 @@ def _rows_before(
     token_suffix = np.zeros(len(ended), np.int64)
     some = np.flatnonzero(bytes_left)
     if len(some):
-        met, left, rest = before.ended
+        met, left, rest = before.class_suffixes
         width = int(left.max()) + 1
         # All classes that were made one say the same.
         keys = which[met] * np.int64(width) + left

@@ -58,7 +58,7 @@ class BeforeMarker:
         row_start: [states + 1] where the row of each state begins.
         row_group: The groups that a row lists, ascending; all others are dead, or do what the state does that it falls back to.
         row_target: Their targets; see `targets`.
-        ended: Three columns: a class, how many bytes it leaves, and the number of the suffix that these are.
+        class_suffixes: Three columns: a class, how many bytes it leaves, and the number of the suffix that these are.
         token_suffixes: The suffixes by number; number 0 is the empty one.
         start: The start state.
         states: The number of states.
@@ -71,7 +71,7 @@ class BeforeMarker:
     row_start: NDArray[np.int64]
     row_group: Ints
     row_target: Ints
-    ended: NDArray[np.int64]
+    class_suffixes: NDArray[np.int64]
     token_suffixes: tuple[bytes, ...]
     start: int
     states: int
@@ -86,7 +86,7 @@ class BeforeMarker:
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        arrays = (self.class_of, self.group, self.row_start, self.row_group, self.row_target, self.ended)
+        arrays = (self.class_of, self.group, self.row_start, self.row_group, self.row_target, self.class_suffixes)
         return sum(array.nbytes for array in arrays) + sum(50 + len(text) for text in self.token_suffixes)
 
 

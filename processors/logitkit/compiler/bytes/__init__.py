@@ -1,14 +1,15 @@
 """Automata over bytes and special tokens.
 
-byte_dfa, nested_dfa, pushdown_dfa, special_tokens  without a stack, for brackets, for grammars; special tokens
-nested_step, pushdown_step                     what bytes do in automata for brackets and for grammars, as numbers
+byte_dfa, nested_dfa, pushdown_dfa             without a stack, for brackets, for grammars
+special_tokens                                 where tokens without text lead
+nested_step, pushdown_step                     the effect of a byte in automata for brackets and for grammars, as numbers
 pushdown_views                                 which ways lead out of the states of a grammar's automaton
-in_utf8, utf8_subroutines, utf8               from characters to bytes, written in place or called
+in_utf8, utf8_subroutines, utf8                from characters to bytes, written in place or called
 word_list, occurrences, folded_occurrences     lists of texts, and where texts occur in a longer text
 named_occurrences, ways_read                   the same for texts with special tokens in them; how much of a marker has been read
 concatenation, nested_concatenation, byte_intersection    one after the other, and both at once
-string_fragment, literal_overrides             automata that are copied into others many times, and where their ends lead; texts
-                                               that begin like them
-transition_columns, nesting_needs              what strings of bytes do to states; which calls can end
+string_fragment, literal_overrides             automata with instances in others, and where their ends lead; literal texts that
+                                               override them
+transition_columns, nesting_needs              where tokens lead from each state; which calls can end
 renumbering, sorting                           tables with other numbers of states; sorting of numbers
 """

@@ -185,7 +185,7 @@ def reached(begin: Bytes, source: Bytes, target: Bytes, count: int) -> NDArray[n
 def common_byte_classes(parts: list[Bytes], text: bytes) -> tuple[Bytes, list[Bytes]]:
     """Return classes of bytes that tell apart what all parts do and each byte of a text, and each one's class in the parts."""
     told = np.zeros(256, np.int64)
-    special_tokens = sorted(set(text))
-    told[special_tokens] = np.arange(1, len(special_tokens) + 1)
+    distinct_bytes = sorted(set(text))
+    told[distinct_bytes] = np.arange(1, len(distinct_bytes) + 1)
     example, byte_class = distinct_rows([*parts, told])
     return byte_class, [part[example] for part in parts]

@@ -35,7 +35,7 @@ def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteD
         limits: Bounds on the number of states, and on the size of their tables.
 
     Raises:
-        PatternTooLarge: There are too many states, or too many symbols beside them.
+        PatternTooLarge: There are too many states, or too many symbols.
     """
     if dfa is None:
         return ByteDfa(np.zeros((3, 1), np.int32), np.zeros(256, np.int64), np.zeros(3, bool), FIRST_STATE)

@@ -1,14 +1,15 @@
-"""Texts that begin like a fragment and stand beside it, as the listed names of an object stand beside all other names.
+"""Literal texts that may stand where a string fragment may stand, as the listed names of an object where any name may stand.
 
-In `{"id": 1, "x": 2}`, the quote before a name begins either the listed name `"id"` or any other name. An override state
+In `{"id": 1, "x": 2}`, the quote before a name begins either the listed name `"id"` or any other name. An *override state*
 follows both at once: `"i` is the beginning of `"id"` and of other names. The next byte decides:
 
-- If both continue, as after the `d` of `"id`, it leads to another state beside the fragment.
+- If both continue, as after the `d` of `"id`, it leads to another override state.
 - If only the fragment continues, as after the `x` of `"ix`, it leads to a state of the fragment.
-- If only the listed text continues, it leads to a state of that text.
+- If only the literal text continues, it leads to a state of that text.
 - If both end, the text must be excluded from the fragment. Otherwise, two continuations would be possible at once.
 
-So an override state does what a state of the fragment does, but for a few texts, and what tokens do there is found from that.
+So an override state does the same as a state of the fragment, its *base state*, but for a few texts. The effects of tokens there
+follow from that.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class CallsOverlap(ConfigurationError):
 
 
 class BracketsOverlap(ConfigurationError):
-    """A bracket begins a call, and other text or another call that cannot be followed beside it."""
+    """A bracket begins a call, and other text or another call that cannot be followed at the same time."""
 
 
 class CountsOverlap(CallsOverlap):
@@ -91,12 +92,12 @@ class Excluded:
 
 
 class OverrideStates(NamedTuple):
-    """Override states.
+    """The override states of an automaton.
 
     Args:
         step: [N, K] the steps of each state, as in the table that was given; they are numbered after its states.
-        base_state: [N] the state of a fragment that each does as, but for some texts.
-        entered: The state after the quote, for each place where texts begin beside a fragment.
+        base_state: [N] the base state of each.
+        entered: The state after the quote, for each place where literal texts and a fragment begin.
     """
 
     step: NDArray[np.int32]
@@ -115,14 +116,14 @@ def literal_overrides(
 
     Args:
         step: [S, K] what each class of bytes does (`NestedStep`).
-        first_instance: The first state of the instances of fragments, to which all states from it on belong.
+        first_instance: The first state of the instances of fragments. All states from it on belong to instances.
         excluded: The texts that fragments do not have.
-        places: For each place where texts begin beside a fragment: the state of these texts after their quote, or 0 without such
-            texts; the root of the excluded texts; and the first state of the instance.
+        places: For each place where literal texts and a fragment begin: the state of these texts after their quote, or 0 without
+            such texts; the root of the excluded texts; and the first state of the instance.
         limits: Bounds on the number of states.
 
     Raises:
-        CallsOverlap: A text belongs to the fragment and to what stands beside it.
+        CallsOverlap: A text belongs to the fragment, and is one of the literal texts too.
         PatternTooLarge: There are too many states.
     """
     if not places:
@@ -220,5 +221,5 @@ class _Search:
 
 
 def overlap() -> CallsOverlap:
-    """Return the error for a text that belongs to a fragment and to what stands beside it."""
+    """Return the error for a text that belongs to a fragment and is a literal text too."""
     return CallsOverlap("a text belongs to a string and to another text that begins in the same place")

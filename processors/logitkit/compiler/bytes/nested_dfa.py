@@ -23,7 +23,7 @@ class TokenLimit(NamedTuple):
     Args:
         most: The greatest number of tokens.
         fresh: [M] its states before its first token ends.
-        later_of_fresh: [M] the place in `later` of the state that does the same.
+        later_of_fresh: [M] for each of them, the index in `later` of the state that does the same.
         later: [N] the states after one token.
         first: The first state after two tokens: here the others follow, and then those after three.
     """
@@ -40,7 +40,7 @@ class NestedDfa:
     """A visibly pushdown automaton: a bracket that opens a call pushes a frame, the end of what is called pops it.
 
     A byte leads to a state, opens a call or ends what was called. A call goes on in its `entry`, with its `frame` on the stack.
-    An end pops a frame and goes on in the state that `return_state` has for both.
+    An end pops a frame, and the automaton continues in the `return_state` of both.
 
     Args:
         step: [S, K] int32, what each class of bytes does (`NestedStep`). State 0 is dead, state 1 is unused, others are live.
@@ -54,7 +54,7 @@ class NestedDfa:
         free: [S] bool, in which states ids without text are legal and change nothing; None: in none.
         special_tokens: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by
             id.
-        instances: The instances of fragments that are known in it; None: that is not known.
+        instances: The instances of string fragments in it; None: they are not known.
         token_limits: Texts whose tokens are counted.
         returns: States in which what is called ends at once, without another byte, each with the number of the end.
         blocks: How many frames are those of calls that do not recur, such as blocks of items; they are the last, and do not count

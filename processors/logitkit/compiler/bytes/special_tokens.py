@@ -1,4 +1,4 @@
-"""Special tokens of automata over bytes: where a token without text leads from each state."""
+"""Special tokens in automata over bytes: where a token without text leads from each state."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = [
 
 SpecialTokens: TypeAlias = Mapping[int, NDArray[np.int64]]
 
-# As a special token: all ids without text that are not special tokens. An automaton has either this special token or free states.
+# In place of a special token: all other ids without text. An automaton has either this or free states.
 OTHERS = -1
 
-# As a special token: all ids with text that are not special tokens, each as a whole, whatever its text is.
+# In place of a special token: all other ids with text, each as a whole, whatever its text is.
 WHOLE = -2
 
 
@@ -38,7 +38,7 @@ def free_states(dfa: ByteDfa | NestedDfa) -> NDArray[np.bool_]:
 
 
 def special_token_targets(dfa: ByteDfa | NestedDfa, token: int) -> NDArray[np.int64]:
-    """Return [S] where a token without text leads, be it a special token of the automaton or not."""
+    """Return [S] where a token without text leads, whether or not it is a special token of the automaton."""
     found = dfa.special_tokens.get(token, dfa.special_tokens.get(OTHERS))
     return np.where(free_states(dfa), np.arange(len(dfa.step)), DEAD) if found is None else found
 

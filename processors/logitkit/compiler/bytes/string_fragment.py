@@ -1,9 +1,9 @@
 """Automata that stand in another one many times, as the strings of a schema do: each is built once, and copied in place.
 
-A *fragment* calls nothing, and ends with a byte after which none of its texts goes on, as a string ends with its closing quote. A
-*instance* of it is a run of states in a `NestedDfa`, and each of its ends leads to some state outside of it. All instances do the
-same with a token up to their end; so what tokens do in a fragment is worked out once for each vocabulary
-(`compiler.tokens.fragments.fragment_tokens`), and a schema in which it stands is put together from that.
+A *string fragment* calls nothing. It ends with a byte after which none of its texts goes on, as a string ends with its closing
+quote. An *instance* of it is a run of states in a `NestedDfa`, and each end of the instance leads to a state outside of it. All
+instances do the same with a token up to their end. So what tokens do in a fragment is worked out once for each vocabulary
+(`compiler.tokens.fragments.fragment_tokens`), and an automaton with instances is put together from that.
 """
 
 from __future__ import annotations
@@ -190,10 +190,9 @@ class FragmentInstances(NamedTuple):
             the text goes on.
         opening: [O] int64, the states in which a quote enters an instance.
         opened: [O] int64, the instance that it enters.
-        entered: [O] int64, the state after that quote: the first of the instance, or one beside it.
+        entered: [O] int64, the state after that quote: the first of the instance, or an override state.
         frame: [O] int64, the frame that the quote pushes, if the fragment is called, else -1.
-        base_state: [S] int64, for a state that does as a state of an instance does, but for some texts: that state; 0 for all
-            others.
+        base_state: [S] int64, the base state of each override state; 0 for all others (`literal_overrides`).
         strings: [F] bool, which frames are those of fragments that are called: only brackets count as nesting.
     """
 
@@ -222,7 +221,7 @@ class FragmentInstances(NamedTuple):
         return found
 
     def renumbered(self, number: NDArray[np.int64], states: int, owner: NDArray[np.int64]) -> FragmentInstances | None:
-        """Return them in an automaton some of whose states are left out; None if part of an instance is.
+        """Return the instances of an automaton in which some states are left out; None if part of an instance is.
 
         Args:
             number: [S] the new number of each state, `DEAD` for those left out.

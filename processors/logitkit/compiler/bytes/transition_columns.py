@@ -1,4 +1,8 @@
-"""The effects of tokens on the states of an automaton: default targets plus exceptions, for many tokens at once."""
+"""Where tokens lead from each state of an automaton: one column of its table for each token or class of tokens.
+
+A column is a default target plus exceptions. After most bytes most states are dead, so the default is `DEAD`, and few states are
+exceptions. Where an automaton looks for texts, most states do what the start state does, which then is the default.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ SEEN = 512
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TransitionColumns:
-    """A compressed table of columns.
+    """Transition columns, compressed.
 
     Args:
         default: [C] target from the states that are not listed.
@@ -94,7 +98,7 @@ def of_bytes(moves: Moves) -> TransitionColumns:
     """Return the column of every byte class.
 
     The commonest target is the default, as far as some of the states show; with a fallback it is what the start state does, and a
-    state lists only what it does otherwise than the state that it falls back to.
+    state lists only what differs from the state that it falls back to.
     """
     if moves.goes_on is None:
         columns = moves.step
@@ -142,7 +146,7 @@ def then_byte(moves: Moves, table: TransitionColumns, which: Ints, symbol: Ints)
 
 
 def contents(table: TransitionColumns) -> list[tuple[int, bytes]]:
-    """Return of each column what it is: its default and its exceptions, as bytes. Equal ones have equal contents."""
+    """Return the default and the exceptions of each column, as bytes; equal columns have equal contents."""
     source, target = table.source.tobytes(), table.target.tobytes()
     wide, narrow = table.source.itemsize, table.target.itemsize
     bounds = table.start.tolist()

@@ -5,7 +5,7 @@ suffix_columns, suffix_store       the columns of the ends of tokens, where an a
 action_numbering, action_table  the ways in which a token leaves its frame: what is popped, and what is pushed
 trie_walk, walked_prefixes, walked_stacks    the tokens of a vocabulary walked as a trie, through states and stacks
 suffix_actions, text_suffixes  the suffixes of tokens after a place where something ends; after free text
-counted_links, common_classes    links with counts; the classes of two automata together
+counted_links, common_classes   links with counts; the classes of two automata together
 whole_tokens               tokens as such, whatever their text is
 distinct_sets              which sets are equal, found by digests and compared
 """

@@ -54,10 +54,10 @@ class FragmentTokens:
         table: The column of each group.
         inner_digest: [G] uint64, a digest of all entries of a group that stay in the fragment.
         inner_set: [G] the number of the set of these entries.
-        ended: Each class with each end that it leads to, as numbers, ascending; see `ended_by` and `find_ended`.
+        class_ends: Each class with each end that it leads to, as numbers, ascending; see `ended_by` and `find_ended`.
         outer_digest: uint64, a digest of the states in which it does that.
         outer_set: The number of the set of these states.
-        which: The index of that end in the next three arrays, as many end alike.
+        end_index: The index of that end in the next three arrays, as many end alike.
         mark: The number of each end in the fragment.
         characters: The number of characters before each end.
         rest: The number of the suffix after each end.
@@ -71,10 +71,10 @@ class FragmentTokens:
     table: TransitionColumns
     inner_digest: NDArray[np.uint64]
     inner_set: NDArray[np.int64]
-    ended: NDArray[np.int64]
+    class_ends: NDArray[np.int64]
     outer_digest: NDArray[np.uint64]
     outer_set: NDArray[np.int64]
-    which: NDArray[np.int64]
+    end_index: NDArray[np.int64]
     mark: NDArray[np.int64]
     characters: NDArray[np.int64]
     rest: NDArray[np.int64]
@@ -88,12 +88,12 @@ class FragmentTokens:
         return self.targets.states
 
     def ended_by(self) -> Ints:
-        """Return the class of each entry of `ended`."""
+        """Return the class of each entry of `class_ends`."""
         found: Ints = self.class_ends // self.targets.size
         return found
 
     def find_ended(self, classes: Ints, targets: Ints) -> Ints:
-        """Return the entries of `ended` that are these classes with these ends."""
+        """Return the entries of `class_ends` that are these classes with these ends."""
         found: Ints = np.searchsorted(self.class_ends, classes * np.int64(self.targets.size) + targets)
         return found
 

@@ -4,7 +4,7 @@ States are numbered before letters are looked at. So an attacker compiles a sche
 way through this text, and chooses the letters so that the pairs that they add to the set of a token add up to nothing. There is
 an attack for each place that merges classes of tokens by such sums.
 
-Two other places cannot be steered so: the text before a marker (`token_concatenation`), where all pairs come from the vocabulary,
+Two other places cannot be steered so: the text before a marker (`joined_tables`), where all pairs come from the vocabulary,
 and the bytes inside of characters (`in_utf8`), where a sum has 64 numbers at most. Their digests are made to lie in
 `test_digests`.
 """
@@ -28,13 +28,13 @@ import logitkit as lk
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.effects.distinct_sets import digest_of_pairs
 from logitkit.compiler.tokens.fragments import fragment_tokens
-from logitkit.compiler.tokens.linking import linked_classes, linked_fragment, token_concatenation
+from logitkit.compiler.tokens.linking import joined_tables, linked_classes, linked_fragment
 from tests.automata.collisions import NUMBERS, zero_sum
 
 __all__ = ["ATTACKS", "MODULES", "PLAIN", "Attack", "Letters", "legal_along"]
 
 Ints = NDArray[Any]
-MODULES = fragment_tokens, linked_fragment, linked_classes, token_concatenation
+MODULES = fragment_tokens, linked_fragment, linked_classes, joined_tables
 
 # Characters that stand for themselves in a pattern, and are not part of an escape in JSON, which moves with them too.
 PLAIN = "ghijklmopqsvwxyzGHIJKLMNOPQRSTUVWXYZ_~!@%&=;<>'`"

@@ -1,4 +1,4 @@
-"""Ends of tokens with many states that they act on are worked out in another way than those with few: to the same result."""
+"""Ends of tokens that act on many states are worked out by following the states, others by tracing back: to the same result."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from logitkit.compiler.bytes.stack_moves import StackMoves
 from logitkit.compiler.tokens.effects import suffix_columns
 from logitkit.compiler.tokens.effects.suffix_columns import SuffixColumns
 from logitkit.compiler.tokens.effects.token_classes import classes_by_level
@@ -36,7 +37,7 @@ def transitions(schema: Any) -> list[dict[int, Any]]:
     """The effect of each token, by the state in which it begins."""
     dfa = nested(schema)
     assert dfa.frames
-    store = SuffixColumns(dfa, DEFAULT_LIMITS, 0)
+    store = SuffixColumns(StackMoves.of_nested(dfa), DEFAULT_LIMITS)
     classes = classes_by_level(store, dfa.byte_class, MERGED.reversed_trie)
     known: dict[int, Any] = {}
 
@@ -58,9 +59,9 @@ def transitions(schema: Any) -> list[dict[int, Any]]:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_both_ways_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suffix_columns, "LONG", 10**9)
+    monkeypatch.setattr(suffix_columns, "FORWARD", 0)
     expected = transitions(SCHEMAS[name])
-    for alike in (1, 16, 10**9):
-        monkeypatch.setattr(suffix_columns, "LONG", 0)
-        monkeypatch.setattr(suffix_columns, "ALIKE", alike)
+    monkeypatch.setattr(suffix_columns, "FORWARD", 10**9)
+    for dense in (1, 2**10, 2**22):
+        monkeypatch.setattr(suffix_columns, "DENSE", dense)
         assert transitions(SCHEMAS[name]) == expected

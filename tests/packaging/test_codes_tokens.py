@@ -65,7 +65,7 @@ CODES = {
         r"\btarget\b\S* (-|>|>=|\+) \S*states\b|states \+ (leads|left|count)|\(target > ",
         tuple(
             f"compiler/tokens/{name}.py"
-            for name in ("markers/before_marker", "linking/token_concatenation", "markers/marker_targets")
+            for name in ("markers/before_marker", "linking/joined_tables", "markers/marker_targets")
         ),
     ),
 }

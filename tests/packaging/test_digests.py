@@ -24,7 +24,7 @@ ALLOWED = {
     "compiler/tokens/linking/linked_classes.py digest_of_pairs": "`distinct_sets` compares the sets",
     "compiler/tokens/linking/linked_classes.py sums_by_run": "`distinct_sets` compares the sets",
     "compiler/tokens/linking/linked_fragment.py digest_of_pairs": "`distinct_sets` compares the sets",
-    "compiler/tokens/linking/token_concatenation.py digest_of_pairs": "`distinct_sets` compares the sets",
+    "compiler/tokens/linking/joined_tables.py digest_of_pairs": "`distinct_sets` compares the sets",
     "compiler/tokens/tables/token_automaton.py hash": "`equals` compares all arrays of automata whose sizes are equal",
     "constraints/dfa.py hash": "only asks whether a state can be hashed",
     "patterns/charset.py hash": "the hash of an object, which dictionaries compare by its ranges",

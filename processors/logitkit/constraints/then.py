@@ -9,9 +9,8 @@ from logitkit.compiler.bytes.concatenation import anything, until_marker
 from logitkit.compiler.bytes.nested_concatenation import concatenate_nested, only_the_empty_text
 from logitkit.compiler.bytes.nested_dfa import NestedDfa, check_counts_nothing
 from logitkit.compiler.tokens.compile import token_automaton
-from logitkit.compiler.tokens.linking.pushdown_concatenation import then_pushdown
-from logitkit.compiler.tokens.linking.token_concatenation import until_token
-from logitkit.compiler.tokens.markers.before_marker import before_text, before_token
+from logitkit.compiler.tokens.linking.token_concatenation import concatenated, until_token
+from logitkit.compiler.tokens.markers.before_marker import before_text
 from logitkit.compiler.tokens.markers.suffix_walk import tokens_of_bytes
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
@@ -148,11 +147,7 @@ class Then(Constraint):
             return self._finite()
         second, limits = self.second.automaton, self.limits
         if isinstance(self.marker, int):
-            # How many tokens are needed is worked out from what each state lists.
-            before = before_token(self._tokens_of(self.first), self.marker, limits, second.nesting.cost is None)
-            if before is None:
-                raise ConfigurationError(f"the tokens of the vocabulary spell no text that {self._name} matches")
-            return then_pushdown(before, second, limits)
+            return self._until_token(self.marker, second)
         bytes_of = tokens_of_bytes(self.vocabulary.trie, self.own_ids())
         if bytes_of is None:
             # Without a token for each byte, the rest of a token after the marker has to be followed through both parts.
@@ -162,7 +157,7 @@ class Then(Constraint):
                 whole, self.vocabulary, limits, self._name, max_depth=depth, complete_within=closing
             )
         before = before_text(_bytes_of(self.first), self._named, self.vocabulary, limits)
-        return then_pushdown(before, second, limits, bytes_of)
+        return concatenated(before, second, limits, bytes_of)
 
     @property
     def flat_automaton(self) -> TokenAutomaton:
@@ -178,7 +173,10 @@ class Then(Constraint):
         """Compile two finite parts with the marker between them."""
         if not isinstance(self.marker, int):
             return token_automaton(self._until(_bytes_of(self.second)), self.vocabulary, self.limits, self._name)
-        made = until_token(self._tokens_of(self.first), self.marker, self._tokens_of(self.second), self.limits)
+        return self._until_token(self.marker, self._tokens_of(self.second))
+
+    def _until_token(self, marker: int, second: TokenAutomaton) -> TokenAutomaton:
+        made = until_token(self._tokens_of(self.first), marker, second, self.limits)
         if made is None:
             raise ConfigurationError(
                 f"no sequence of tokens satisfies the constraints around the marker {self.marker!r}"

@@ -4,6 +4,7 @@ byte_dfa, nested_dfa, pushdown_dfa             without a stack, for brackets, fo
 special_tokens                                 where tokens without text lead
 nested_step, pushdown_step                     the effect of a byte in automata for brackets and for grammars, as numbers
 pushdown_views                                 which ways lead out of the states of a grammar's automaton
+stack_moves                                    the moves of both, in one form
 in_utf8, utf8_subroutines, utf8                from characters to bytes, written in place or called
 word_list, occurrences, folded_occurrences     lists of texts, and where texts occur in a longer text
 named_occurrences, ways_read                   the same for texts with special tokens in them; how much of a marker has been read

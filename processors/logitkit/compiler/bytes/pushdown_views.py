@@ -16,6 +16,8 @@ where there is room for the most that is needed after it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 from typing import TypeAlias
 
 import numpy as np
@@ -84,32 +86,13 @@ class Views:
     ) -> None:
         self.rows, self.pushed, self.target, self.limits = rows, pushed, target, limits
         self.every_exit = every_exit
-        self.popping = [0] * len(rows)
-        for node, row in enumerate(rows):
-            for mask, does in row:
-                if does == POP:
-                    self.popping[node] |= mask
+        self.popping = [reduce(or_, (mask for mask, does in row if does == POP), 0) for row in rows]
         self.number: dict[tuple[int, int], int] = {}
         self.views: list[tuple[int, int]] = []
         self.exit_of: list[int] = []
         self.exit_number: dict[tuple[int, int], int] = {}
         self.after: list[dict[int, int]] = [{}]
-        for node in range(len(rows)):
-            self._view(node, -1)
-        frames: list[list[tuple[int, int]]] = [[] for _ in rows]
-        for (node, frame), to in return_state.items():
-            frames[node].append((frame, to))
-        done = 0
-        while done < len(self.views):
-            node, mask = self.views[done]
-            looked_at = mask & self.popping[node]
-            if looked_at and (node, looked_at) not in self.exit_number:
-                self.exit_number[node, looked_at] = len(self.after)
-                self.after.append({})
-                self.after[-1].update((frame, self._view(to, looked_at)) for frame, to in frames[node])
-                limits.spend(3 * len(frames[node]))
-            self.exit_of.append(self.exit_number[node, looked_at] if looked_at else -1)
-            done += 1
+        self._find_views(return_state)
         # The views after some exits, a mask, pop a frame.
         self.popped: dict[tuple[int, int], list[int]] = {}
         self.own = [1 << exit_ if exit_ >= 0 else 0 for exit_ in self.exit_of]
@@ -122,17 +105,40 @@ class Views:
         self.moves = sorted(
             {PushdownStep.move(does) for found in self.does for does in found if PushdownStep.is_push(does)}
         )
-        # Which views lead to each view, and then to each move.
-        self.before: list[list[int]] = [[] for _ in range(len(self.views) + len(target))]
-        for view, ways in enumerate(self.does):
-            for does in ways:
-                place = len(self.views) + PushdownStep.move(does) if PushdownStep.is_push(does) else does
-                self.before[place].append(view)
+        self.before = self._before()
         limits.spend(sum(map(len, self.before)))
         self.exits: list[int] = []
         self.need: list[int] = []
         self.frame_need: list[int] = []
         self._settle()
+
+    def _find_views(self, return_state: dict[tuple[int, int], int]) -> None:
+        """Number the views of all nodes, and those after each exit."""
+        for node in range(len(self.rows)):
+            self._view(node, -1)
+        frames: list[list[tuple[int, int]]] = [[] for _ in self.rows]
+        for (node, frame), to in return_state.items():
+            frames[node].append((frame, to))
+        done = 0
+        while done < len(self.views):
+            node, mask = self.views[done]
+            looked_at = mask & self.popping[node]
+            if looked_at and (node, looked_at) not in self.exit_number:
+                self.exit_number[node, looked_at] = len(self.after)
+                self.after.append({})
+                self.after[-1].update((frame, self._view(to, looked_at)) for frame, to in frames[node])
+                self.limits.spend(3 * len(frames[node]))
+            self.exit_of.append(self.exit_number[node, looked_at] if looked_at else -1)
+            done += 1
+
+    def _before(self) -> list[list[int]]:
+        """Return which views lead to each view, and then to each move."""
+        before: list[list[int]] = [[] for _ in range(len(self.views) + len(self.target))]
+        for view, ways in enumerate(self.does):
+            for does in ways:
+                place = len(self.views) + PushdownStep.move(does) if PushdownStep.is_push(does) else does
+                before[place].append(view)
+        return before
 
     def only_useful(self) -> bool:
         """Forget the exits after which some frame leaves no text, and need to reach one of the others only.

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from logitkit.vocabulary.ranges import expand
+
 # Numbers are marked in a table, which is faster than sorting, if all are below `SPARSE` times their count plus `FEW`.
 SPARSE, FEW = 8, 2**12
 
@@ -17,7 +19,17 @@ LARGEST_TABLE = 2**22
 # Rows are numbered as one number each, up to this one.
 LARGEST = 2**62
 
-__all__ = ["LARGEST", "distinct", "distinct_rows", "examples", "looked_up", "pair_numbers", "stable_order", "which_of"]
+__all__ = [
+    "LARGEST",
+    "Index",
+    "distinct",
+    "distinct_rows",
+    "examples",
+    "looked_up",
+    "pair_numbers",
+    "stable_order",
+    "which_of",
+]
 
 
 def stable_order(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -138,6 +150,30 @@ def looked_up(keys: NDArray[np.int64], values: NDArray[np.int64], wanted: NDArra
         return np.zeros(len(wanted), np.int64)
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[place] == wanted, values[place], 0)
+
+
+class Index:
+    """Values by key: of each key all of them, in their order.
+
+    Args:
+        key: The key of each value.
+        keys: How many keys there may be.
+        columns: The values.
+
+    Attributes:
+        counts: How many values each key has.
+    """
+
+    def __init__(self, key: NDArray[np.int64], keys: int, *columns: NDArray[Any]) -> None:
+        order = stable_order(key)
+        self.counts = np.bincount(key, minlength=keys)
+        self._first = np.append(0, np.cumsum(self.counts))
+        self._columns = [column[order].astype(np.int64) for column in columns]
+
+    def under(self, keys: NDArray[Any]) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+        """Return all values under some keys, and for each of them the index of its key."""
+        place, owner = expand(self._first[keys], self.counts[keys])
+        return owner, [column[place] for column in self._columns]
 
 
 def _fresh(ordered: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:

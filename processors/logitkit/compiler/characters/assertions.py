@@ -12,6 +12,7 @@ from logitkit.patterns.inner_trees import with_inside
 from logitkit.patterns.syntax import Alternate, Anchor, Atomic, Characters, Concat, Look, Node, Repeat
 
 NEWLINE = CharSet(((10, 10),))
+ANYTHING = Characters(ANY)
 
 
 def has_assertions(tree: Node) -> bool:
@@ -33,39 +34,42 @@ def without_anchors(tree: Node) -> Node:
 
 
 def _written_out(anchor: Anchor) -> Node:
-    any_, newline = Characters(ANY), Characters(NEWLINE)
-
-    def follows(node: Node) -> Look:
-        return Look(node, False, False, anchor.position)
-
-    def precedes(node: Node) -> Look:
-        return Look(node, True, False, anchor.position)
-
-    def not_(look: Look) -> Look:
-        return Look(look.node, look.behind, True, anchor.position)
-
-    at_start, at_end = not_(precedes(any_)), not_(follows(any_))
-    word = Characters(anchor.word or CharSet())
+    at_start, at_end = _not(_precedes(ANYTHING, anchor)), _not(_follows(ANYTHING, anchor))
+    newline = Characters(NEWLINE)
     match anchor.kind:
         case "text_start":
             return at_start
         case "text_end":
             return at_end
         case "final":
-            return Alternate((at_end, follows(Concat((newline, at_end)))))
+            return Alternate((at_end, _follows(Concat((newline, at_end)), anchor)))
         case "line_start":
-            return Alternate((at_start, precedes(newline)))
+            return Alternate((at_start, _precedes(newline, anchor)))
         case "line_end":
-            return Alternate((at_end, follows(newline)))
-        case "boundary":
-            begins = Concat((not_(precedes(word)), follows(word)))
-            ends = Concat((precedes(word), not_(follows(word))))
-            return Alternate((begins, ends))
-        case "not_boundary":
-            inside = Concat((precedes(word), follows(word)))
-            outside = Concat((not_(precedes(word)), not_(follows(word))))
-            if sys.version_info < (3, 14):
-                # There, \B does not match in the empty text.
-                some = Alternate((precedes(any_), follows(any_)))
-                outside = Concat((*outside.parts, some))
-            return Alternate((inside, outside))
+            return Alternate((at_end, _follows(newline, anchor)))
+        case "boundary" | "not_boundary":
+            return _boundary(anchor)
+
+
+def _boundary(anchor: Anchor) -> Node:
+    word = Characters(anchor.word or CharSet())
+    before, after = _precedes(word, anchor), _follows(word, anchor)
+    if anchor.kind == "boundary":
+        return Alternate((Concat((_not(before), after)), Concat((before, _not(after)))))
+    outside = Concat((_not(before), _not(after)))
+    if sys.version_info < (3, 14):
+        # There, \B does not match in the empty text.
+        outside = Concat((*outside.parts, Alternate((_precedes(ANYTHING, anchor), _follows(ANYTHING, anchor)))))
+    return Alternate((Concat((before, after)), outside))
+
+
+def _follows(node: Node, anchor: Anchor) -> Look:
+    return Look(node, False, False, anchor.position)
+
+
+def _precedes(node: Node, anchor: Anchor) -> Look:
+    return Look(node, True, False, anchor.position)
+
+
+def _not(look: Look) -> Look:
+    return Look(look.node, look.behind, True, look.position)

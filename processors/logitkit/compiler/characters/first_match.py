@@ -87,7 +87,11 @@ def _tries_longer_first(tree: Node) -> bool:
             return False
 
 
-def _decided(tree: Node) -> tuple[bool, CharSet, CharSet] | None:
+# See `_decided`.
+_Decided = tuple[bool, CharSet, CharSet]
+
+
+def _decided(tree: Node) -> _Decided | None:
     """Return the characters that decide what comes next, or None if some do not decide it.
 
     Returns:
@@ -100,24 +104,9 @@ def _decided(tree: Node) -> tuple[bool, CharSet, CharSet] | None:
         case Empty():
             return True, CharSet(), CharSet()
         case Concat(parts):
-            nullable, first, after = True, CharSet(), CharSet()
-            for part in parts:
-                found = _decided(part)
-                if found is None or found[1] & after or (nullable and found[1] & first):
-                    return None
-                first = first | found[1] if nullable else first
-                after = found[2] | (after | found[1] if found[0] else CharSet())
-                nullable = nullable and found[0]
-            return nullable, first, after
+            return _decided_sequence(parts)
         case Alternate(options):
-            nullable, first, after = False, CharSet(), CharSet()
-            for option in options:
-                found = _decided(option)
-                # The empty text comes last, or nothing after it is tried.
-                if found is None or nullable or found[1] & first:
-                    return None
-                nullable, first, after = found[0], first | found[1], after | found[2]
-            return nullable, first, after
+            return _decided_choice(options)
         case Repeat(node, minimum, maximum, "greedy"):
             found = _decided(node)
             if found is None or found[0] or (maximum != 1 and found[1] & found[2]):
@@ -125,6 +114,29 @@ def _decided(tree: Node) -> tuple[bool, CharSet, CharSet] | None:
             return minimum == 0, found[1], found[2] if minimum == maximum else found[1] | found[2]
         case _:
             return None
+
+
+def _decided_sequence(parts: tuple[Node, ...]) -> _Decided | None:
+    nullable, first, after = True, CharSet(), CharSet()
+    for part in parts:
+        found = _decided(part)
+        if found is None or found[1] & after or (nullable and found[1] & first):
+            return None
+        first = first | found[1] if nullable else first
+        after = found[2] | (after | found[1] if found[0] else CharSet())
+        nullable = nullable and found[0]
+    return nullable, first, after
+
+
+def _decided_choice(options: tuple[Node, ...]) -> _Decided | None:
+    nullable, first, after = False, CharSet(), CharSet()
+    for option in options:
+        found = _decided(option)
+        # The empty text comes last, or nothing after it is tried.
+        if found is None or nullable or found[1] & first:
+            return None
+        nullable, first, after = found[0], first | found[1], after | found[2]
+    return nullable, first, after
 
 
 def first_match_dfa(tree: Node, limits: Limits) -> tuple[SymbolDfa | None, Alphabet]:

@@ -227,21 +227,12 @@ class _Merger:
                 if not inside and self.state_of[target] == DEAD:
                     continue
                 covered |= mask
-                reached = {t for t, m in theirs.items() if m & mask}
-                wanted = 0
-                for t in reached:
-                    wanted |= theirs[t]
-                if len(reached) != 1 or mask & ~wanted:
-                    return None
-                goal = reached.pop()
-                if not inside:
-                    if self.state_of[target] != goal:
-                        return None
-                elif target not in mapped:
+                goal = _only_target(theirs, mask)
+                if inside and target not in mapped and goal is not None:
                     mapped[target] = goal
                     todo.append(target)
                     self.compared += 1
-                elif mapped[target] != goal:
+                elif goal is None or goal != (mapped[target] if inside else self.state_of[target]):
                     return None
             if covered != _total(theirs):
                 return None
@@ -249,6 +240,12 @@ class _Merger:
 
 
 SELF_TARGET = -2
+
+
+def _only_target(row: dict[int, int], mask: int) -> int | None:
+    """Return where all symbols of a mask lead to, or None if some lead elsewhere or nowhere."""
+    reached = [target for target, symbols in row.items() if symbols & mask]
+    return reached[0] if len(reached) == 1 and not mask & ~row[reached[0]] else None
 
 
 def _total(row: dict[int, int]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,24 +53,9 @@ def product(
             from_a = {} if x == GONE else a.moves[x]
             from_b = {} if y == GONE else b.moves[y]
             row: dict[int, int] = {}
-            left = dict(from_b) if b_alone else {}
-            for p, mask in from_a.items():
-                alone = mask
-                for q, other in from_b.items():
-                    both = mask & other
-                    if both:
-                        target = reached(p, q)
-                        row[target] = row.get(target, 0) | both
-                        alone &= ~both
-                        if b_alone:
-                            left[q] &= ~both
-                if alone and a_alone:
-                    target = reached(p, GONE)
-                    row[target] = row.get(target, 0) | alone
-            for q, mask in left.items():
-                if mask:
-                    target = reached(GONE, q)
-                    row[target] = row.get(target, 0) | mask
+            for p, q, mask in _pairs(from_a, from_b, a_alone, b_alone):
+                target = reached(p, q)
+                row[target] = row.get(target, 0) | mask
             work += len(from_a) * len(from_b) + len(row) + 1
             limits.check_work(work)
             moves.append(row)
@@ -78,6 +63,27 @@ def product(
         took(work + 400)
     accepting = [accepts(x != GONE and a.accepting[x], y != GONE and b.accepting[y]) for x, y in places]
     return SymbolDfa(moves, accepting)
+
+
+def _pairs(
+    from_a: dict[int, int], from_b: dict[int, int], a_alone: bool, b_alone: bool
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the pairs of states that symbols lead to from a pair, each with these symbols, as a mask."""
+    left = dict(from_b) if b_alone else {}
+    for p, mask in from_a.items():
+        alone = mask
+        for q, other in from_b.items():
+            both = mask & other
+            if both:
+                yield p, q, both
+                alone &= ~both
+                if b_alone:
+                    left[q] &= ~both
+        if alone and a_alone:
+            yield p, GONE, alone
+    for q, mask in left.items():
+        if mask:
+            yield GONE, q, mask
 
 
 def common_alphabet(a: Alphabet, b: Alphabet) -> tuple[Alphabet, list[int], list[int]]:

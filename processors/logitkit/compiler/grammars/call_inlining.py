@@ -15,6 +15,7 @@ chosen so that nothing else is written out without end.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from logitkit.compiler.characters.components import components
@@ -136,37 +137,13 @@ def _is_last(called: SymbolDfa, caller: SymbolDfa, return_state: int, limits: Li
 
 def _heads(automata: dict[int, SymbolDfa], calls: dict[int, Calls], limits: Limits) -> set[int]:
     """Choose the rules that stay rules."""
-    heads: set[int] = set()
     inner = {rule: Counter(callee for _, callee, _, last in found if not last) for rule, found in calls.items()}
     every = {rule: {callee: 0 for _, callee, _, _ in found} for rule, found in calls.items()}
-    total = Counter(callee for found in calls.values() for _, callee, _, last in found if not last)
     returns: dict[int, set[tuple[int, int]]] = defaultdict(set)
     for rule, found in calls.items():
         for _, callee, t, _ in found:
             returns[callee].add((rule, t))
-    left = [*automata]
-    first = True
-    while left:
-        edges = {rule: every[rule] for rule in left if rule not in heads}
-        limits.spend(sum([10 + 4 * len(callees) for callees in edges.values()]))
-        left = []
-        for component in _graph(edges):
-            members = set(component)
-            if not any(callee in members for rule in component for callee in inner[rule]):
-                continue
-            if first:
-                heads.update(rule for rule in component if len(returns[rule]) >= MANY_RETURNS)
-            if first and members & heads:
-                left.extend(component)
-                continue
-            weight = {rule: total[rule] for rule in component}
-            for rule in component:
-                for callee, count in inner[rule].items():
-                    if callee in members:
-                        weight[callee] += count
-            heads.add(max(component, key=lambda rule: (weight[rule], -rule)))
-            left.extend(component)
-        first = False
+    heads = _heads_of_cycles(inner, every, returns, limits)
     # From what calls nothing up: how large each rule is with all that is written out in it.
     size: dict[int, int] = {}
     for component in _graph(every):
@@ -177,6 +154,49 @@ def _heads(automata: dict[int, SymbolDfa], calls: dict[int, Calls], limits: Limi
             if many > 1 and size[rule] > SMALL and many * size[rule] > MOST_COPIED:
                 heads.add(rule)
     return heads
+
+
+def _heads_of_cycles(
+    inner: dict[int, Counter[int]],
+    every: dict[int, dict[int, int]],
+    returns: dict[int, set[tuple[int, int]]],
+    limits: Limits,
+) -> set[int]:
+    """Choose rules so that all others call each other in no circle, but for calls at the end of a rule.
+
+    Args:
+        inner: For each rule, how often it calls each other one, not at its end.
+        every: For each rule, all that it calls, as keys.
+        returns: For each rule, the places to which its calls return.
+        limits: Bounds on the work.
+    """
+    heads: set[int] = set()
+    total = _summed(inner.values())
+    left = [*every]
+    first = True
+    while left:
+        edges = {rule: every[rule] for rule in left if rule not in heads}
+        limits.spend(sum([10 + 4 * len(callees) for callees in edges.values()]))
+        left = []
+        for component in _graph(edges):
+            within = _summed([inner[rule] for rule in component])
+            members = set(component)
+            if members.isdisjoint(within):
+                continue
+            left.extend(component)
+            if first:
+                heads.update(rule for rule in component if len(returns[rule]) >= MANY_RETURNS)
+            if not (first and members & heads):
+                heads.add(max(component, key=lambda rule: (total[rule] + within[rule], -rule)))
+        first = False
+    return heads
+
+
+def _summed(counts: Iterable[Counter[int]]) -> Counter[int]:
+    found = Counter[int]()
+    for count in counts:
+        found.update(count)
+    return found
 
 
 def _written_out(
@@ -212,13 +232,26 @@ def _written_out(
             if callee not in heads or (callee, after) in copies:
                 nfa.empty[base + state].append(copy(callee, after))
                 gone[state, t] |= bit[callee]
-        for state, row in enumerate(dfa.moves):
-            for t, mask in row.items():
-                left = mask & ~gone[state, t]
-                if left:
-                    nfa.edges[base + state].append((left, base + t))
-            if dfa.accepting[state]:
-                nfa.empty[base + state].append(return_state)
+        _add_states(nfa, dfa, base, return_state, gone)
     found = nfa.minimal(copies[head, end], end)
     assert found is not None
     return found
+
+
+def _add_states(nfa: Nfa, dfa: SymbolDfa, base: int, return_state: int, gone: dict[tuple[int, int], int]) -> None:
+    """Add the moves of a rule's states, but for calls that are written out.
+
+    Args:
+        nfa: The automaton that they are added to.
+        dfa: The rule.
+        base: The first of its states there.
+        return_state: The state after the rule.
+        gone: For pairs of states, the calls that are written out between them, as masks.
+    """
+    for state, row in enumerate(dfa.moves):
+        for t, mask in row.items():
+            left = mask & ~gone[state, t]
+            if left:
+                nfa.edges[base + state].append((left, base + t))
+        if dfa.accepting[state]:
+            nfa.empty[base + state].append(return_state)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from logitkit.compiler.grammars.stack_machine import TAIL, StackMachine
 from logitkit.limits import Limits
 
@@ -16,14 +19,15 @@ def lookahead(machine: StackMachine, limits: Limits) -> tuple[list[int], list[in
     Returns:
         For each state, what may be read before its rule ends, next; and for each rule, what may be read next after its end.
     """
-    ahead = []
-    for row in machine.moves:
-        mask = 0
-        for symbols in row.values():
-            mask |= symbols
-        ahead.append(mask)
+    active = [s for s in range(len(machine.moves)) if machine.calls[s] or machine.looks[s]][::-1]
+    ahead, silent = _before_ends(machine, active, limits)
+    return ahead, _after_ends(machine, active, ahead, silent, limits)
+
+
+def _before_ends(machine: StackMachine, active: list[int], limits: Limits) -> tuple[list[int], list[bool]]:
+    """Return for each state what may be read before its rule ends, and whether it may end without reading anything."""
+    ahead = [reduce(or_, row.values(), 0) for row in machine.moves]
     silent = list(machine.final)
-    active = [s for s in range(len(ahead)) if machine.calls[s] or machine.looks[s]][::-1]
     changed = True
     while changed:
         changed = False
@@ -41,6 +45,13 @@ def lookahead(machine: StackMachine, limits: Limits) -> tuple[list[int], list[in
             if mask != ahead[state] or quiet != silent[state]:
                 ahead[state], silent[state] = mask, quiet
                 changed = True
+    return ahead, silent
+
+
+def _after_ends(
+    machine: StackMachine, active: list[int], ahead: list[int], silent: list[bool], limits: Limits
+) -> list[int]:
+    """Return for each rule what may be read next after its end, given the same for states before it."""
     follow = [0] * (max(machine.rule) + 1)
     follow[0] = machine.end
     changed = True
@@ -55,4 +66,4 @@ def lookahead(machine: StackMachine, limits: Limits) -> tuple[list[int], list[in
                 if mask & ~follow[at]:
                     follow[at] |= mask
                     changed = True
-    return ahead, follow
+    return follow

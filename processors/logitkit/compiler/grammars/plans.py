@@ -135,15 +135,13 @@ class Plans:
         seen = set(todo)
         while todo:
             state, stack, conditions = todo.pop()
-            for mask, after in self.outcomes(conditions):
-                for target, symbols in machine.moves[state].items():
-                    if symbols & mask:
-                        reads.append((symbols & mask, (target, stack, after)))
-            fresh: list[Configuration] = []
-            for callee, return_state in machine.calls[state]:
-                fresh.append((callee, stack if return_state == TAIL else (*stack, return_state), conditions))
-            for condition, target in machine.looks[state]:
-                fresh.append((target, stack, conditions | {condition}))
+            outcomes = self.outcomes(conditions)
+            reads += self.reads(state, stack, outcomes)
+            fresh = [
+                (callee, stack if return_state == TAIL else (*stack, return_state), conditions)
+                for callee, return_state in machine.calls[state]
+            ]
+            fresh += [(target, stack, conditions | {condition}) for condition, target in machine.looks[state]]
             if machine.final[state]:
                 if stack:
                     fresh.append((stack[-1], stack[:-1], conditions))
@@ -152,7 +150,7 @@ class Plans:
                 else:
                     ending.add(machine.rule[state])
                     left_open.add(conditions)
-                    for mask, _ in self.outcomes(conditions):
+                    for mask, _ in outcomes:
                         pops |= mask & follow[machine.rule[state]]
             for configuration in fresh:
                 if configuration not in seen:
@@ -162,6 +160,17 @@ class Plans:
                     todo.append(configuration)
         self.limits.spend(STEPS * (len(seen) + len(reads)))
         return pops, reads, ending, frozenset(left_open)
+
+    def reads(
+        self, state: int, stack: tuple[int, ...], outcomes: list[tuple[int, frozenset[int]]]
+    ) -> list[tuple[int, Configuration]]:
+        """Return what reading symbols leads to from a state, given what they do to open conditions."""
+        return [
+            (symbols & mask, (target, stack, after))
+            for mask, after in outcomes
+            for target, symbols in self.machine.moves[state].items()
+            if symbols & mask
+        ]
 
     def better_read(self, pops: int, reads: list[tuple[int, Configuration]], ending: set[int]) -> int:
         """Return the symbols that need not pop, because reading them here makes possible whatever reading them after a pop does.
@@ -181,12 +190,7 @@ class Plans:
                     better &= ~after_pop
                 for mask, worse in after_read:
                     if mask & better:
-                        beaten = 0
-                        for symbols, (target, stack, conditions) in reads:
-                            if symbols & mask & better and not conditions and self.machine.final[state]:
-                                kept = target, (state, *stack), conditions
-                                beaten |= symbols * (self.simulation.without_needless({kept, worse}) == {kept})
-                        better &= ~mask | beaten
+                        better &= ~mask | self.beaten(state, mask & better, worse, reads)
                 if after_pop & better:
                     todo += ended - seen
                     seen |= ended
@@ -195,6 +199,16 @@ class Plans:
         self.limits.spend(self.simulation.work)
         self.simulation.work = 0
         return better
+
+    def beaten(self, state: int, mask: int, worse: Configuration, reads: list[tuple[int, Configuration]]) -> int:
+        """Return the symbols, at least of a mask, after which reading them before a pop does all that `worse` does after it."""
+        found = 0
+        if self.machine.final[state]:
+            for symbols, (target, stack, conditions) in reads:
+                if symbols & mask and not conditions:
+                    kept = target, (state, *stack), conditions
+                    found |= symbols * (self.simulation.without_needless({kept, worse}) == {kept})
+        return found
 
     def alone(self, state: int) -> Closure:
         """Return what a state does after its frame was popped."""

@@ -79,63 +79,88 @@ def nullable_rules(rules: Rules, limits: Limits) -> set[int]:
 def deriving(bodies: Sequence[Node], holds: Callable[[Node], bool], limits: Limits) -> list[bool]:
     """Return which rules have a text of which something holds for each leaf of the trees, in linear time.
 
-    Trees are goals: a sequence waits for all of its parts, a choice for one of its options, and a call for its rule. A goal that
-    waits for nothing any more has been met, and everybody who waited for it waits for one less.
-
     Args:
         bodies: The tree of each rule.
         holds: Tells whether it holds for a leaf. Atomic groups and assertions are leaves too.
         limits: Bounds on the work.
     """
-    # For each goal, rules first, how many others it waits for, and who waits for it.
-    missing, waits = [1] * len(bodies), [list[int]() for _ in bodies]
-    # By identity, since a node may stand in trees many times.
-    goals: dict[int, int] = {}
-    trees: list[Node] = []
-    # The goals that wait for one less, as often as they do.
-    met: list[int] = []
-
-    def goal(count: int) -> int:
-        missing.append(count)
-        waits.append([])
-        return len(missing) - 1
-
-    def wait(waiting: int, tree: Node) -> None:
-        if isinstance(tree, Call):
-            waits[tree.rule].append(waiting)
-        elif isinstance(tree, Concat | Alternate | Repeat | Graph):
-            if id(tree) not in goals:
-                goals[id(tree)] = goal(len(tree.parts) if isinstance(tree, Concat) else 1)
-                trees.append(tree)
-            waits[goals[id(tree)]].append(waiting)
-        elif holds(tree):
-            met.append(waiting)
-
+    goals = _Goals(len(bodies), holds)
     for rule, body in enumerate(bodies):
-        wait(rule, body)
-    while trees:
-        tree = trees.pop()
-        number = goals[id(tree)]
-        match tree:
-            case Repeat(_, 0):
-                met.append(number)
-            case Graph(moves, accepting):
-                states = [goal(1) for _ in moves]
-                waits[states[0]].append(number)
-                met.extend([state for state, accepts in zip(states, accepting, strict=True) if accepts])
-                for state, row in zip(states, moves, strict=True):
-                    for label, target in row:
-                        step = goal(2)
-                        waits[step].append(state)
-                        waits[states[target]].append(step)
-                        wait(step, label)
-            case _:
-                for part in inside(tree):
-                    wait(number, part)
-    limits.spend(3 * len(missing))
-    while met:
-        number = met.pop()
-        missing[number] -= 1
-        if missing[number] == 0:
-            met.extend(waits[number])
-    return [count <= 0 for count in missing[: len(bodies)]]
+        goals.wait(rule, body)
+    goals.take_trees()
+    limits.spend(3 * len(goals.missing))
+    goals.meet()
+    return [count <= 0 for count in goals.missing[: len(bodies)]]
+
+
+class _Goals:
+    """Trees as goals: a sequence waits for all of its parts, a choice for one of its options, and a call for its rule.
+
+    A goal that waits for nothing any more has been met, and everybody who waited for it waits for one less.
+
+    Args:
+        rules: The number of rules, whose goals come first.
+        holds: Tells whether something holds for a leaf.
+    """
+
+    def __init__(self, rules: int, holds: Callable[[Node], bool]) -> None:
+        self.holds = holds
+        # For each goal, how many others it waits for, and who waits for it.
+        self.missing, self.waits = [1] * rules, [list[int]() for _ in range(rules)]
+        # By identity, since a node may stand in trees many times.
+        self.of_tree: dict[int, int] = {}
+        self.trees: list[Node] = []
+        # The goals that wait for one less, as often as they do.
+        self.met: list[int] = []
+
+    def add(self, count: int) -> int:
+        """Add a goal that waits for some others."""
+        self.missing.append(count)
+        self.waits.append([])
+        return len(self.missing) - 1
+
+    def wait(self, waiting: int, tree: Node) -> None:
+        """Let a goal wait for a tree."""
+        if isinstance(tree, Call):
+            self.waits[tree.rule].append(waiting)
+        elif isinstance(tree, Concat | Alternate | Repeat | Graph):
+            if id(tree) not in self.of_tree:
+                self.of_tree[id(tree)] = self.add(len(tree.parts) if isinstance(tree, Concat) else 1)
+                self.trees.append(tree)
+            self.waits[self.of_tree[id(tree)]].append(waiting)
+        elif self.holds(tree):
+            self.met.append(waiting)
+
+    def take_trees(self) -> None:
+        """Let the trees that are waited for wait for what is inside of them."""
+        while self.trees:
+            tree = self.trees.pop()
+            number = self.of_tree[id(tree)]
+            match tree:
+                case Repeat(_, 0):
+                    self.met.append(number)
+                case Graph():
+                    self.take_graph(number, tree)
+                case _:
+                    for part in inside(tree):
+                        self.wait(number, part)
+
+    def take_graph(self, number: int, graph: Graph) -> None:
+        """Let a graph wait for its first state, a state for one of its steps, and a step for its label and its target."""
+        states = [self.add(1) for _ in graph.moves]
+        self.waits[states[0]].append(number)
+        self.met.extend([state for state, accepts in zip(states, graph.accepting, strict=True) if accepts])
+        for state, row in zip(states, graph.moves, strict=True):
+            for label, target in row:
+                step = self.add(2)
+                self.waits[step].append(state)
+                self.waits[states[target]].append(step)
+                self.wait(step, label)
+
+    def meet(self) -> None:
+        """Meet all goals that wait for nothing."""
+        while self.met:
+            number = self.met.pop()
+            self.missing[number] -= 1
+            if self.missing[number] == 0:
+                self.met.extend(self.waits[number])

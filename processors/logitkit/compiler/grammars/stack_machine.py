@@ -110,11 +110,7 @@ def stack_machine(
     written = to_bytes(SymbolDfa(moves, [False] * len(moves)), rules.alphabet, limits)
     step, ends = written.step, [False] * FIRST_STATE + final
     states, classes = step.shape
-    moves = [{} for _ in range(states)]
-    sources, read = np.nonzero(step)
-    limits.spend(2 * len(sources))
-    for source, symbol, target in zip(sources.tolist(), read.tolist(), step[sources, read].tolist(), strict=True):
-        moves[source][target] = moves[source].get(target, 0) | 1 << symbol
+    moves = _as_masks(step, limits)
     none: list[tuple[int, int]] = []
     calls, looks = [none] * states, [none] * states
     ends += [False] * (states - len(ends))
@@ -135,6 +131,16 @@ def stack_machine(
     return StackMachine(
         step, written.byte_class, moves, calls, looks, ends, rule_of, classes + special_tokens + 1, free, FIRST_STATE
     )
+
+
+def _as_masks(step: NDArray[np.int32], limits: Limits) -> list[dict[int, int]]:
+    """Return the moves of a table: for each state its targets, each with the symbols that lead there as a mask."""
+    moves: list[dict[int, int]] = [{} for _ in step]
+    sources, read = np.nonzero(step)
+    limits.spend(2 * len(sources))
+    for source, symbol, target in zip(sources.tolist(), read.tolist(), step[sources, read].tolist(), strict=True):
+        moves[source][target] = moves[source].get(target, 0) | 1 << symbol
+    return moves
 
 
 def _condition(look: Condition, first: int, free: int, every: int) -> list[dict[int, int]]:

@@ -10,6 +10,7 @@ from logitkit.budget import one_budget, took
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.special_tokens import with_special_tokens, without_ends
+from logitkit.compiler.bytes.stack_moves import StackMoves
 from logitkit.compiler.bytes.transition_columns import TransitionColumns
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.completion.dead_ends import NothingSpelled, may_have_dead_ends
@@ -18,7 +19,7 @@ from logitkit.compiler.tokens.completion.min_tokens_to_finish import UNREACHABLE
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.effects.suffix_columns import SuffixColumns
-from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
+from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_suffix
 from logitkit.compiler.tokens.effects.whole_tokens import with_wholes
 from logitkit.compiler.tokens.linking.linked_classes import linked_classes
 from logitkit.compiler.tokens.tables.layers import in_layers
@@ -79,10 +80,8 @@ def pushdown_automaton(
             override_states = np.flatnonzero(dfa.instances.base_state)
             fallback[override_states] = dfa.instances.base_state[override_states]
     else:
-        work = dfa.step.size // 4
-        limits.check_work(2 * work)
-        store = SuffixColumns(dfa, limits, work)
-        classes = classes_by_level(store, dfa.byte_class, vocabulary.reversed_trie)
+        store = SuffixColumns(StackMoves.of_nested(dfa), limits)
+        classes = classes_by_suffix(store, dfa.byte_class, vocabulary)
         actions = store.actions
         took(store.work + len(classes.class_of) // IDS_A_STEP)
     class_of, transitions = classes.class_of, classes.transitions

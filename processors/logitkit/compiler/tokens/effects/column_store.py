@@ -65,6 +65,7 @@ class ColumnStore(ColumnTable):
 
     def _one_by_one(self, which: Ints, symbol: Ints) -> list[int]:
         table, goes_on = self.table, self.moves.goes_on
+        rows = self.moves.step if goes_on is None else goes_on
         defaults = self.moves.step[symbol, table.default[which]]
         numbers: list[int] = []
         fresh: list[tuple[int, Ints, Ints]] = []
@@ -75,7 +76,7 @@ class ColumnStore(ColumnTable):
             defaults.tolist(),
             strict=True,
         ):
-            target = self._stepped(table.target[a:b], c)
+            target = rows[c].take(table.target[a:b])
             keep = target != default
             if goes_on is not None:
                 keep &= target != NOT_LISTED
@@ -96,12 +97,6 @@ class ColumnStore(ColumnTable):
             new = TransitionColumns(np.array(default_of), begin, np.concatenate(source_of), np.concatenate(target_of))
             self._append(new)
         return numbers
-
-    def _stepped(self, target: Ints, symbol: int) -> Ints:
-        """Return where one byte leads from some targets."""
-        rows = self.moves.step if self.moves.goes_on is None else self.moves.goes_on
-        found: Ints = rows[symbol].take(target)
-        return found
 
     def _add(self, met: TransitionColumns) -> Ints:
         return self._numbers(met, len(met.source) // EXCEPTIONS_A_STEP)

@@ -1,210 +1,281 @@
-"""The columns of the ends of tokens in every state of an automaton that nests, shorter ends first.
+"""The columns of the ends of tokens in every state of an automaton with a stack, shorter ends first.
 
 The column of a byte and a text after it depends only on the byte's class and the text's column, as that of a text and a
-byte after it does (`token_classes`). This way round no stack is needed on the way: where a bracket closes one that was open
+byte after it does (`token_classes`). This way round no stack is needed on the way: where a byte closes a bracket that was open
 before, the end of the token after it has a column already.
+
+1. A state that reads the byte does what the state after it does with the text; frames that it pushes are there then.
+2. A state that reads the byte and then pops a frame does, for each frame, what the state after it does with the text.
+3. A state that looks at the byte and pops a frame first does what the state after the frame does with the byte and the text. That
+   state may pop again. So ends are worked out in levels: first those whose frames only lead to states that read the byte, then
+   those whose frames lead to these. Ends that lead back to themselves come last, all of a cycle at once.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from itertools import pairwise
+from typing import NamedTuple
 
-from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.nested_step import NestedStep
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
+from logitkit.compiler.bytes.sorting import Index, which_of
+from logitkit.compiler.bytes.stack_moves import NO_MOVE, StackMoves
 from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
-from logitkit.compiler.tokens.effects.suffix_store import Index, SuffixStore
+from logitkit.compiler.tokens.effects.column_table import ColumnTable
+from logitkit.compiler.tokens.effects.cyclic_ends import CYCLIC, levels_of, ways_around, ways_of
 from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
 __all__ = ["SuffixColumns"]
 
-# The cost of finding one exception, in steps.
-EXCEPTION_STEPS = 4
-# Columns of more exceptions are worked out one by one, for all states at once: this many exceptions, or states, take as long
-# as one other step.
-LONG = 256
-EXCEPTIONS_A_STEP, STATES_A_STEP = 12, 48
-# The least cost of each of those.
-LONG_STEPS = 20
-# Two classes of bytes are alike if at most one state in this many tells them apart.
-ALIKE = 16
+# How many moves of states are followed in the time in which one exception is traced back.
+FORWARD = 3
+
+# The size of the table in which the actions of texts are looked up.
+DENSE = 2**22
+
+# The cost of finding one exception, and of working out one pop.
+EXCEPTION_STEPS, POP_STEPS = 2, 8
+
+# The cost of an exception besides, if a state may have several actions: equal ones are found by sorting.
+SEVERAL_STEPS = 4
 
 
-class SuffixColumns(SuffixStore):
-    """The columns of the ends of tokens.
+class Exceptions(NamedTuple):
+    """The actions of some columns in the states in which they are not dead: [N] each.
 
     Args:
-        dfa: The automaton.
-        limits: Bound on the work.
-        work: The steps that were counted before.
+        owner: The index of the column.
+        state: The state.
+        action: Its action there.
     """
 
-    def __init__(self, dfa: NestedDfa, limits: Limits, work: int) -> None:
-        uncounted = frozenset(np.flatnonzero(dfa.uncounted).tolist())
-        targets = Targets(dfa.states + dfa.frames, dfa.frames)
-        super().__init__(ActionNumbering(targets, limits, uncounted), dfa.step.shape[1], limits, work)
-        self.dfa = dfa
-        states = dfa.states
-        symbol, source = np.nonzero(dfa.step.T)
-        does = dfa.step.T[symbol, source].astype(np.int64)
-        inside, calls, ends = NestedStep.is_state(does), NestedStep.is_call(does), NestedStep.is_end(does)
-        self._from = Index(symbol[inside] * states + does[inside], self.width * states, source[inside])
-        call = NestedStep.number(does[calls])
-        self._callers = Index(
-            symbol[calls] * states + dfa.entry[call], self.width * states, source[calls], dfa.frame[call]
+    owner: Ints
+    state: Ints
+    action: Ints
+
+    @classmethod
+    def joined(cls, parts: list[Exceptions]) -> Exceptions:
+        """Put several lists after one another."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+class Ending(NamedTuple):
+    """Columns that pop a frame at an end, and then do something: [N] each.
+
+    Args:
+        owner: The index of the column.
+        end: The end.
+        frame: The frame.
+        action: Its action after that.
+        level: How many further ends may follow at most; `CYCLIC` if there is no bound.
+    """
+
+    owner: Ints
+    end: Ints
+    frame: Ints
+    action: Ints
+    level: Ints
+
+    @classmethod
+    def joined(cls, parts: list[Ending]) -> Ending:
+        """Put several lists after one another."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def take(self, which: NDArray[np.bool_] | Ints) -> Ending:
+        """Return some of them."""
+        return Ending(*(column[which] for column in self))
+
+
+class SuffixColumns(ColumnTable):
+    """Numbers the columns of the ends of tokens as they are met; column 0 leads to death from everywhere.
+
+    Args:
+        moves: The automaton.
+        limits: Bound on the work.
+    """
+
+    def __init__(self, moves: StackMoves, limits: Limits) -> None:
+        super().__init__(np.int32, limits, moves.states * moves.symbols // 4)
+        limits.check_work(2 * self.work)
+        self.moves, self.width, self.ends = moves, moves.symbols, len(moves.after_end)
+        targets = Targets(moves.states + moves.frames, moves.frames)
+        self.actions = ActionNumbering(targets, limits, moves.uncounted)
+        reads, looks, closes = moves.reads, moves.looks, moves.closes
+        self._into = Index(
+            reads.symbol * moves.states + reads.target, self.width * moves.states, reads.source, reads.move
         )
-        end = NestedStep.number(does[ends])
-        self._enders = Index(
-            symbol[ends] * len(dfa.return_state) + end, self.width * len(dfa.return_state), source[ends]
-        )
-        which, frame = np.nonzero(dfa.return_state)
-        self._returns = Index(dfa.return_state[which, frame], states, which, frame)
-        # Which ends the bytes of each class may be.
-        self._ends_of = [np.unique(end[symbol[ends] == c]) for c in range(self.width)]
-        self._step = np.ascontiguousarray(dfa.step.T)
-        # For each class: an earlier one that most states take for the same, or itself, and the states that do not.
-        self._alike: list[tuple[int, Ints]] = []
-        nothing = np.zeros(0, np.int64)
-        for c, column in enumerate(self._step):
-            others = [i for i, (alike, _) in enumerate(self._alike) if alike == i]
-            apart = ((i, np.flatnonzero(column != self._step[i])) for i in others)
-            self._alike.append(next(((i, few) for i, few in apart if len(few) <= states // ALIKE), (c, nothing)))
+        self._following = Index(reads.symbol, self.width, reads.source, reads.target, reads.move)
+        end, frame = np.nonzero(moves.after_end)
+        after = moves.after_end[end, frame]
+        self._before = Index(after, moves.states, end, frame)
+        self._closers = Index(closes.symbol * self.ends + closes.end, self.width * self.ends, closes.source)
+        self._lookers = Index(looks.symbol * self.ends + looks.end, self.width * self.ends, looks.source)
+        self._closes = np.bincount(closes.symbol, minlength=self.width) > 0
+        if len(looks.source):
+            self._order_ends(end, frame, after)
+
+    def _order_ends(self, end: Ints, frame: Ints, after: Ints) -> None:
+        """Find which ends lead to which before a symbol is read, and through which frame."""
+        looks = self.moves.looks
+        end_of = np.full(self.moves.states, -1)
+        end_of[looks.source] = looks.end
+        may_look = np.zeros((self.moves.states, self.width), bool)
+        may_look[looks.source, looks.symbol] = True
+        symbol, pair = np.nonzero(may_look[after].T)
+        edge_from, edge_to = symbol * self.ends + end[pair], symbol * self.ends + end_of[after[pair]]
+        self.charge(len(symbol) // 4)
+        self._level = levels_of(edge_from, edge_to, self.width * self.ends)
+        self._inner = Index(edge_from, self.width * self.ends, edge_to % self.ends, frame[pair])
 
     def of_bytes(self) -> Ints:
-        """Return the number of the column of every byte class."""
-        suffix_targets = np.arange(self.dfa.states)
-        suffix_targets[:FIRST_STATE] = DEAD
-        return np.array([self._add_one(self._at(suffix_targets, c, column)) for c, column in enumerate(self._step)])
+        """Return the number of the column of every symbol: of bytes, and of what else the automaton reads."""
+        states, symbols = np.arange(FINISHED, self.moves.states), np.arange(self.width)
+        everywhere = np.tile(states, self.width)
+        alone = Exceptions(np.repeat(symbols, len(states)), everywhere, everywhere)
+        return self._before_text([self._read(alone, symbols), self._closed(alone, symbols)], symbols)
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
         """Return the numbers of the columns `which`, each with a byte of the class `symbol` before it."""
         table = self.table
-        long = table.start[which + 1] - table.start[which] > LONG
-        if not long.any():
-            return self._add_short(table, which, symbol)
-        numbers = np.empty(len(which), np.int64)
-        if not long.all():
-            numbers[~long] = self._add_short(table, which[~long], symbol[~long])
-        numbers[long] = self._one_by_one(which[long].tolist(), symbol[long].tolist())
-        return numbers
+        count = table.start[which + 1] - table.start[which]
+        self.limits.check_work(self.work + EXCEPTION_STEPS * int(count.sum()) // 4)
+        forward = not self.moves.several and self._following.counts[symbol].sum() <= FORWARD * count.sum()
+        # The exceptions that are traced back: where states are followed instead, only those of symbols that close brackets.
+        traced = np.flatnonzero(self._closes[symbol]) if forward else np.arange(len(which))
+        place, owner = expand(table.start[which[traced]], count[traced])
+        text = Exceptions(traced[owner], table.source[place], table.target[place])
+        read = self._read_forward(which, symbol) if forward else self._read(text, symbol)
+        return self._before_text([read, self._closed(text, symbol)], symbol)
 
-    def _one_by_one(self, which: list[int], symbol: list[int]) -> list[int]:
-        """Return the numbers of some columns, each with a byte of a class before it, at most one class of those alike."""
-        found: dict[tuple[int, int], int] = {}
-        last = -1
-        for one, c in sorted(zip(which, symbol, strict=True)):
-            if one != last:
-                last, suffix_targets = one, self._everywhere(one)
-            alike, differing = self._alike[c]
-            if (one, alike) not in found:
-                found[one, alike] = self._add_one(self._at(suffix_targets, alike, self._step[alike]))
-            if alike != c:
-                found[one, c] = self._changed(
-                    found[one, alike], differing, self._at(suffix_targets, c, self._step[c, differing])
-                )
-        return [found[key] for key in zip(which, symbol, strict=True)]
+    def _read_forward(self, which: Ints, symbol: Ints) -> Exceptions:
+        """Return what states do that read the symbol before each of some columns, in order."""
+        parts = []
+        each = max(1, DENSE // self.moves.states)
+        for first in range(0, len(which), each):
+            action, begin = self._everywhere(which[first : first + each])
+            owner, (source, after, move) = self._following.under(symbol[first : first + each])
+            does = action.take(after + begin[owner]).astype(np.int64)
+            parts.append(self._alive(owner + first, source, does, move))
+        return Exceptions.joined(parts)
 
-    def _everywhere(self, which: int) -> Ints:
-        """Return where a column leads from every state."""
-        table = self.table
-        own = slice(table.start[which], table.start[which + 1])
-        target = np.zeros(self.dfa.states, np.int32)
-        target[table.source[own]] = table.target[own]
-        return target
+    def _everywhere(self, which: Ints) -> tuple[Ints, Ints]:
+        """Return what some columns do in all states, one column after another, and where each begins."""
+        table, states = self.table, self.moves.states
+        distinct, row = which_of(which)
+        place, owner = expand(table.start[distinct], table.start[distinct + 1] - table.start[distinct])
+        found = np.zeros(len(distinct) * states, np.int32)
+        found[owner * states + table.source[place]] = table.target[place]
+        return found, row * states
 
-    def _at(self, suffix_targets: Ints, symbol: int, does: Ints) -> Ints:
-        """Return the actions of states in which a byte of a class does something, given those of the text after it."""
-        nests = ~NestedStep.is_state(does)
-        if not nests.any():
-            return suffix_targets.take(does)
-        found = suffix_targets.take(np.where(nests, DEAD, does))
-        here = np.flatnonzero(NestedStep.is_call(does))
-        call = NestedStep.number(does[here])
-        inside = suffix_targets[self.dfa.entry[call]]
-        live = inside != DEAD
-        found[here[live]] = self._called(self.dfa.frame[call[live]], inside[live].astype(np.int64))
-        for end in self._ends_of[symbol].tolist():
-            after = suffix_targets[self.dfa.return_state[end]]
-            frames = np.flatnonzero(after)
-            self.work += len(frames)
-            pop = self.actions.pop(tuple(zip(frames.tolist(), after[frames].tolist(), strict=True)))
-            found[does == NestedStep.end(end)] = pop
-        return found
+    def _read(self, text: Exceptions, symbol: Ints) -> Exceptions:
+        """Return what states do that read the symbol before each of some columns, given their exceptions."""
+        found, (source, move) = self._into.under(symbol[text.owner] * np.int64(self.moves.states) + text.state)
+        return self._alive(text.owner[found], source, text.action[found].astype(np.int64), move)
 
-    def _changed(self, number: int, states: Ints, actions: Ints) -> int:
-        """Return the number of a column with other actions in some states."""
-        table = self.table
-        source = table.source[table.start[number] : table.start[number + 1]]
-        target = table.target[table.start[number] : table.start[number + 1]]
-        place = np.minimum(np.searchsorted(source, states), max(len(source) - 1, 0))
-        before = np.where(source[place] == states, target[place], DEAD) if len(source) else np.zeros(len(states))
-        self.work += LONG_STEPS + len(states) // EXCEPTIONS_A_STEP
-        self.limits.check_work(self.work)
-        if np.array_equal(before, actions):
-            return number
-        changed = self._everywhere(number)
-        changed[states] = actions
-        return self._add_one(changed)
+    def _alive(self, owner: Ints, source: Ints, does: Ints, move: Ints) -> Exceptions:
+        """Push the frames of moves before actions, and leave out those that are dead."""
+        pushes = np.flatnonzero((move != NO_MOVE) & (does != DEAD))
+        does[pushes] = self._moved(move[pushes], does[pushes])
+        live = np.flatnonzero(does)
+        return Exceptions(owner[live], source[live], does[live])
 
-    def _add_one(self, target: Ints) -> int:
-        """Return the number of a column, given where it leads from every state."""
-        source = np.flatnonzero(target).astype(np.int32)
-        steps = LONG_STEPS + len(target) // STATES_A_STEP + len(source) // EXCEPTIONS_A_STEP
-        target = target[source].astype(np.int32)
-        met = TransitionColumns(np.zeros(1, np.int32), np.array([0, len(source)]), source, target)
-        return int(self._numbers(met, steps)[0])
+    def _moved(self, move: Ints, inside: Ints) -> Ints:
+        """Return the actions of moves that push frames, each with an action after it."""
+        several = 1 + int(inside.max(initial=0))
+        pairs, inverse = which_of(move * np.int64(several) + inside)
+        made = []
+        for pair in pairs.tolist():
+            which, does = divmod(pair, several)
+            for frame in reversed(self.moves.pushed[which]):
+                does = does and self.actions.called(frame, does)
+            made.append(does)
+        return np.array(made, np.int64)[inverse]
 
-    def _add_short(self, table: TransitionColumns, which: Ints, symbol: Ints) -> Ints:
-        met = self._short(table, which, symbol)
-        return self._numbers(met, EXCEPTION_STEPS * len(met.source))
+    def _before_text(self, parts: list[Exceptions], symbol: Ints) -> Ints:
+        """Return the numbers of columns that begin with some symbols, given what states do that read these."""
+        met = Exceptions.joined(parts)
+        if len(self.moves.looks.source):
+            met = Exceptions.joined([met, *self._looked(met, symbol)])
+        if self.moves.several:
+            self.charge(SEVERAL_STEPS * len(met.owner))
+            met = Exceptions(*np.unique(np.stack(met), axis=1))
+        key = met.owner * np.int64(self.moves.states) + met.state
+        if (key[1:] < key[:-1]).any():
+            # A few ascending runs: these a stable sort merges.
+            order = np.argsort(key, kind="stable")
+            met = Exceptions(*(column[order] for column in met))
+        source, target = met.state.astype(np.int32), met.action.astype(np.int32)
+        start = starts(np.bincount(met.owner, minlength=len(symbol)))
+        found = TransitionColumns(np.zeros(len(symbol), np.int32), start, source, target)
+        return self._numbers(found, EXCEPTION_STEPS * len(source))
 
-    def _short(self, table: TransitionColumns, which: Ints, symbol: Ints) -> TransitionColumns:
-        """Return some columns, each with a byte of a class before it."""
-        place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
-        # Most exceptions lead to further ones: if these would be too many, they are not worked out.
-        self.limits.check_work(self.work + EXCEPTION_STEPS * len(place) // 2)
-        at, does, symbols = table.source[place], table.target[place], symbol[owner]
-        key = symbols * np.int64(self.dfa.states) + at
-        found, (source,) = self._from.under(key)
-        owners, sources, targets = [owner[found]], [source], [does[found]]
-        found, (source, frame) = self._callers.under(key)
-        if len(found):
-            owners.append(owner[found])
-            sources.append(source)
-            targets.append(self._called(frame, does[found]))
-        for column, part in zip((owners, sources, targets), self._popping(owner, at, does, symbol), strict=True):
-            column.append(part)
-        owner, source, target = (np.concatenate(column) for column in (owners, sources, targets))
-        live = target != DEAD
-        order = np.argsort(owner[live] * np.int64(self.dfa.states) + source[live], kind="stable")
-        owner, source, target = (column[live][order] for column in (owner, source, target))
-        return TransitionColumns(
-            np.zeros(len(which), np.int32),
-            starts(np.bincount(owner, minlength=len(which))),
-            source.astype(np.int32),
-            target.astype(np.int32),
-        )
+    def _closed(self, text: Exceptions, symbol: Ints) -> Exceptions:
+        """Return what states do that read the symbol before each of some columns and then pop a frame."""
+        ending = self._ending(text, symbol, self._closers)
+        return self._popped(ending, symbol, self._closers)
 
-    def _popping(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the exceptions that pop a frame first: the column, the state that it begins in, and the action."""
-        closes = np.array([len(ends) > 0 for ends in self._ends_of])[symbol]
-        mine = closes[owner]
-        found, (end, frame) = self._returns.under(at[mine].astype(np.int64))
-        owner, does = owner[mine][found], does[mine][found]
-        order = np.lexsort((frame, end, owner))
-        owner, end, frame, does = owner[order], end[order], frame[order], does[order]
-        fresh = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (end[1:] != end[:-1]))[: len(owner)])
-        groups = zip(
-            np.split(frame, fresh[1:]) if len(fresh) else (),
-            np.split(does, fresh[1:]) if len(fresh) else (),
-            strict=True,
-        )
-        pops = np.array(
-            [self.actions.pop(tuple(zip(f.tolist(), d.tolist(), strict=True))) for f, d in groups], np.int64
-        )
-        owner, end = owner[fresh], end[fresh]
-        found, (source,) = self._enders.under(symbol[owner] * np.int64(len(self.dfa.return_state)) + end)
-        return owner[found], source, pops[found]
+    def _ending(self, met: Exceptions, symbol: Ints, states: Index) -> Ending:
+        """Return which pops lead to some states, of those that the symbol makes in some states."""
+        found, (end, frame) = self._before.under(met.state)
+        at = symbol[met.owner[found]] * self.ends + end
+        level = self._level[at] if states is self._lookers else np.zeros_like(at)
+        every = Ending(met.owner[found], end, frame, met.action[found], level)
+        return every.take(states.counts[at] > 0)
+
+    def _looked(self, read: Exceptions, symbol: Ints) -> list[Exceptions]:
+        """Return what states do that pop a frame before they look at the symbol again, given what states do that read it."""
+        parts: list[Exceptions] = []
+        waiting = self._ending(read, symbol, self._lookers)
+        while (least := int(waiting.level.min(initial=CYCLIC))) != CYCLIC:
+            now = waiting.level == least
+            parts.append(self._popped(waiting.take(now), symbol, self._lookers))
+            fresh = self._ending(parts[-1], symbol, self._lookers)
+            waiting = Ending.joined([waiting.take(~now), fresh])
+        if len(waiting.owner):
+            parts.append(self._popped_in_cycles(waiting, symbol))
+        return parts
+
+    def _popped(self, ending: Ending, symbol: Ints, states: Index) -> Exceptions:
+        """Return what states do that pop: all frames of a column and an end together are one action, or few."""
+        owner, end, frame, does, _ = ending.take(np.lexsort((ending.frame, ending.end, ending.owner)))
+        first = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (end[1:] != end[:-1]))[: len(owner)])
+        self.charge(POP_STEPS * len(first))
+        pairs = list(zip(frame.tolist(), does.tolist(), strict=True))
+        at, made = first, []
+        if self.moves.several:
+            ways = [(a, way) for a, b in pairwise([*first.tolist(), len(owner)]) for way in ways_of(pairs[a:b])]
+            at = np.array([a for a, _ in ways], np.int64)
+            made = [self.actions.pop(way) for _, way in ways]
+        else:
+            made = [self.actions.pop(tuple(pairs[a:b])) for a, b in pairwise([*first.tolist(), len(owner)])]
+        return self._spread(owner[at], end[at], np.array(made, np.int64), symbol, states)
+
+    def _spread(self, owner: Ints, end: Ints, pop: Ints, symbol: Ints, states: Index) -> Exceptions:
+        """Give the actions of ends to all states that have them."""
+        found, (source,) = states.under(symbol[owner] * np.int64(self.ends) + end)
+        return Exceptions(owner[found], source, pop[found])
+
+    def _popped_in_cycles(self, ending: Ending, symbol: Ints) -> Exceptions:
+        """Return what states do whose ends lead back to themselves, given what happens where the cycles are left."""
+        known: dict[int, dict[int, dict[tuple[int, int], None]]] = {}
+        for one, e, *way in zip(*(column.tolist() for column in ending[:4]), strict=True):
+            known.setdefault(one, {}).setdefault(e, {})[way[0], way[1]] = None
+        owners: list[int] = []
+        ends: list[int] = []
+        pops: list[int] = []
+        for one, outer in known.items():
+            # All ends of the cycles that the symbol can leave; which of them lead to others, through which frames.
+            members = np.flatnonzero(self._level[symbol[one] * self.ends :][: self.ends] == CYCLIC)
+            self.charge(POP_STEPS * len(members))
+            found, (to, through) = self._inner.under(symbol[one] * np.int64(self.ends) + members)
+            edges = list(zip(members[found].tolist(), through.tolist(), to.tolist(), strict=True))
+            around, ways = ways_around({e: [*pairs] for e, pairs in outer.items()}, edges)
+            owners += [one] * len(around)
+            ends += around
+            pops += self.actions.pop_together(tuple(ways))
+        return self._spread(np.array(owners), np.array(ends), np.array(pops, np.int64), symbol, self._lookers)

@@ -11,7 +11,7 @@ Source: the transition monoid of the automaton, restricted to the vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,9 @@ from logitkit.vocabulary.trie import GROUP_OF_BYTE, Trie
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 # A level of up to this many prefixes is handled faster as a whole than by looking up its live ones; looking up a prefix takes as
-# long as handling `DEAR` others.
-SMALL_LEVEL = 3000
-DEAR = 12
+# long as handling `DEAR` others. The ends of tokens branch more than their beginnings, so that looking up pays later.
+SMALL_LEVEL, SMALL_LEVEL_OF_ENDS = 3000, 10_000
+DEAR, DEAR_OF_ENDS = 12, 24
 # On a level that is smaller than this, checking whether anything can still change takes as long as the next level. So only one
 # in `TINY_LEVELS` of them is checked.
 TINY_LEVEL = 600
@@ -48,13 +48,14 @@ class TokenClasses:
     transitions: TransitionColumns
 
 
-def token_classes(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> TokenClasses:
+def token_classes(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, sources: int | None = None) -> TokenClasses:
     """Compute the classes of all tokens, level by level of the trie.
 
     Args:
         dfa: The automaton over bytes.
         vocabulary: The tokens.
         limits: Bound on the work, counted in exceptions.
+        sources: How many states matter, if not all do.
 
     Returns:
         The class of every token, and the column of every class. Class 0 is dead from every state.
@@ -64,7 +65,7 @@ def token_classes(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> Token
     """
     work = dfa.step.size // 4
     limits.check_work(2 * work)
-    store = ColumnStore(Moves.of(dfa), limits, work)
+    store = ColumnStore(Moves.of(dfa), limits, work, sources)
     found = classes_by_shape(store, dfa.byte_class, vocabulary)
     took(store.work + len(found.class_of) // IDS_A_STEP)
     return found
@@ -109,60 +110,94 @@ def classes_by_shape(store: Store, byte_class: NDArray[np.int64], vocabulary: Vo
     return TokenClasses(found.class_of.take(shapes.of_id), found.transitions)
 
 
-def classes_by_level(store: Store, byte_class: NDArray[np.int64], trie: Trie) -> TokenClasses:
+def classes_by_suffix(store: Store, byte_class: NDArray[np.int64], vocabulary: Vocabulary) -> TokenClasses:
+    """Compute the classes of all tokens of a vocabulary from their ends to their beginnings.
+
+    Args:
+        store: The columns that are known; `then_byte` has the byte before a text.
+        byte_class: [256] class of each byte.
+        vocabulary: The tokens.
+    """
+    return classes_by_level(store, byte_class, vocabulary.reversed_trie, SMALL_LEVEL_OF_ENDS, DEAR_OF_ENDS)
+
+
+def classes_by_level(
+    store: Store, byte_class: NDArray[np.int64], trie: Trie, small: int = SMALL_LEVEL, dear: int = DEAR
+) -> TokenClasses:
     """Compute the classes of all tokens of a trie.
 
     Args:
         store: The columns that are known.
         byte_class: [256] class of each byte.
         trie: The tokens.
+        small: The size of a level up to which it is handled as a whole.
+        dear: How many prefixes of a level are handled in the time in which one is looked up.
     """
     table = _Successors(store, byte_class)
-    place_at = np.zeros(len(trie), np.int32)
-    first, last = trie.level(1) if trie.depth > 1 else (1, 1)
-    place = place_at[first:last] = table.of_bytes.take(trie.byte[first:last])
-    for depth in range(2, trie.depth):
-        begin, end = trie.level(depth)
-        if end - begin > TINY_LEVEL or not depth % TINY_LEVELS:
-            onward = np.count_nonzero(trie.groups[first:last] & table.unsettled(place))
-            if not onward or end - begin > SMALL_LEVEL + DEAR * onward:
-                break
-        first, last = begin, end
-        place = place_at[first:last] = table.after(place_at.take(trie.parent[first:last]), trie.byte[first:last])
-    alive = np.flatnonzero(place)
-    runs = _subtrees(trie, table, first + alive, place[alive])
-    if last > len(trie) // 8:
+    place_at, last_level = _levels(trie, table, small, dear)
+    alive = last_level.start + np.flatnonzero(place_at[last_level])
+    runs = _subtrees(trie, table, alive, place_at[alive])
+    if last_level.stop > len(trie) // 8:
         # As wide as an index, or it would be widened each time that it is one.
         place_of: Ints = place_at.take(trie.node_of_id).astype(np.intp)
     else:
         place_of = place_at[:0]
-        nodes = np.flatnonzero(place_at[:last])
-        runs.append((trie.first.take(nodes), trie.own.take(nodes), place_at.take(nodes)))
-    begin, count, place = (np.concatenate(column) for column in zip(*runs, strict=True))
-    used, number = table.numbered(place_of, place[count > 0])
+        nodes = np.flatnonzero(place_at[: last_level.stop])
+        runs.append(_Runs(trie.first.take(nodes), trie.own.take(nodes), place_at.take(nodes)))
+    run = _Runs(*map(np.concatenate, zip(*runs, strict=True)))
+    used, number = table.numbered(place_of, run.place[run.length > 0])
     class_of = number.take(place_of) if len(place_of) else np.zeros(len(trie.node_of_id), number.dtype)
-    tokens, _ = expand(begin, count)
-    class_of[trie.tokens.take(tokens)] = np.repeat(number.take(place), count)
+    class_of[trie.tokens.take(expand(run.begin, run.length)[0])] = np.repeat(number.take(run.place), run.length)
     return TokenClasses(class_of, table.store.table.take(used))
 
 
-def _subtrees(trie: Trie, table: _Successors, nodes: Ints, place: Ints) -> list[tuple[Ints, Ints, Ints]]:
-    """Go on below some nodes, where their columns are at these places.
+def _levels(trie: Trie, table: _Successors, small: int, dear: int) -> tuple[Ints, slice]:
+    """Follow whole levels of a trie as long as that is faster than looking up single prefixes.
 
     Returns:
-        Runs of tokens in the order of the trie: where each begins, how long it is, and the place of what its tokens do.
+        The place of the column of each node, 0 for those that were not reached, and the nodes of the last level that was.
     """
-    runs: list[tuple[Ints, Ints, Ints]] = []
+    place_at = np.zeros(len(trie), np.int32)
+    level = slice(*(trie.level(1) if trie.depth > 1 else (1, 1)))
+    place = place_at[level] = table.of_bytes.take(trie.byte[level])
+    for depth in range(2, trie.depth):
+        begin, end = trie.level(depth)
+        if end - begin > TINY_LEVEL or not depth % TINY_LEVELS:
+            onward = np.count_nonzero(trie.groups[level] & table.unsettled(place))
+            if not onward or end - begin > small + dear * onward:
+                break
+        level = slice(begin, end)
+        place = place_at[level] = table.after(place_at.take(trie.parent[level]), trie.byte[level])
+    return place_at, level
+
+
+class _Runs(NamedTuple):
+    """Runs of tokens in the order of the trie.
+
+    Args:
+        begin: Where each begins.
+        length: How many tokens it has.
+        place: The place of the column of its tokens.
+    """
+
+    begin: Ints
+    length: Ints
+    place: Ints
+
+
+def _subtrees(trie: Trie, table: _Successors, nodes: Ints, place: Ints) -> list[_Runs]:
+    """Go on below some nodes, where their columns are at these places; return the runs of tokens that are settled."""
+    runs: list[_Runs] = []
     while True:
         # A subtree is done with where no byte in it changes what has been read so far, as in the midst of a text that may go on.
         onward = (trie.groups.take(nodes) & table.unsettled(place)) != 0
         rest = np.flatnonzero(~onward & (place != 0))
-        runs.append((trie.first.take(nodes[rest]), trie.below.take(nodes[rest]), place[rest]))
+        runs.append(_Runs(trie.first.take(nodes[rest]), trie.below.take(nodes[rest]), place[rest]))
         onward = np.flatnonzero(onward)
         if not len(onward):
             return runs
         nodes, place = nodes[onward], place[onward]
-        runs.append((trie.first.take(nodes), trie.own.take(nodes), place))
+        runs.append(_Runs(trie.first.take(nodes), trie.own.take(nodes), place))
         child = trie.children.take(nodes)
         count = trie.children.take(nodes + 1) - child
         ends = np.cumsum(count)

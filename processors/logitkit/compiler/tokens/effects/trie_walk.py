@@ -42,12 +42,6 @@ Ints = NDArray[np.int64]
 # In place of the state of a fragment that a walk is compared with, once that has left the fragment: dead, or beyond its end.
 NO_BASE, BEYOND = 0, -1
 
-# A node's children are all looked at if they are up to this many.
-FEW_CHILDREN = 8
-
-# Up to this many prefixes are followed one by one.
-FEW_PREFIXES = 24
-
 # The cost of a level by itself, in steps; and how many prefixes take as long as one other step.
 LEVEL_STEPS, PREFIXES_A_STEP = 100, 4
 
@@ -66,7 +60,6 @@ class TrieWalk:
         self.dfa, self.actions, self.limits = dfa, actions, limits
         self.inside = instances.of_states() >= 0
         self.counted = CountedStates.of(instances)
-        self._byte_class: list[int] = dfa.byte_class.tolist()
         # The bytes of each class.
         self._bytes = np.argsort(dfa.byte_class, kind="stable")
         self._first_byte = np.searchsorted(dfa.byte_class[self._bytes], np.arange(dfa.step.shape[1] + 1))
@@ -102,8 +95,6 @@ class TrieWalk:
                 child, owner = self._children(trie, frontier)
                 kept = ~starts.unquoted[owner] | (trie.byte[child] != QUOTE) | (starts.node[owner] > 0)
                 frontier, first = self._stepped(trie, frontier, child[kept], owner[kept], popped), False
-            elif len(frontier.node) <= FEW_PREFIXES and self.counted is None:
-                frontier = self._one_by_one(trie, frontier, met, popped)
             else:
                 blocks = [
                     self._stepped(trie, block, *self._children(trie, block), popped) for block in frontier.blocks(trie)
@@ -128,7 +119,7 @@ class TrieWalk:
         if frontier.node[0] >= len(trie.child):
             return expand(first, count)
         base_state = frontier.columns[BASE_STATE]
-        look = (count > FEW_CHILDREN) & (frontier.node < len(trie.child)) & (base_state != BEYOND)
+        look = (frontier.node < len(trie.child)) & (base_state != BEYOND)
         few, many = (~look).nonzero()[0], look.nonzero()[0]
         which, symbol = self._moves(frontier.columns[STATE, many], base_state[many])
         place, pair = expand(self._first_byte[symbol], self._first_byte[symbol + 1] - self._first_byte[symbol])
@@ -157,20 +148,10 @@ class TrieWalk:
         does = dfa.step[before, symbol]
         base_state = frontier.columns[BASE_STATE].take(owner)
         kept = (does | base_state).nonzero()[0]
-        owner, does, base_state = owner[kept], does[kept], base_state[kept]
-        at = (base_state > 0).nonzero()[0]
-        if len(at):
-            leads = dfa.step[base_state[at], symbol[kept[at]]]
-            same = leads == does[at]
-            within = NestedStep.is_state(leads)
-            within[within] = self.inside[leads[within]]
-            base_state[at] = np.where(leads == DEAD, NO_BASE, np.where(within, leads, BEYOND))
-            if same.any():
-                other = np.ones(len(kept), bool)
-                other[at[same]] = False
-                kept, owner, does, base_state = kept[other], owner[other], does[other], base_state[other]
-        columns = frontier.columns.take(owner, axis=1)
-        columns[STATE], columns[BASE_STATE] = does, base_state
+        if base_state.any():
+            kept = kept[self._compared(base_state, kept, symbol, does)]
+        columns = frontier.columns.take(owner[kept], axis=1)
+        columns[STATE], columns[BASE_STATE] = does[kept], base_state[kept]
         if self.counted is not None:
             columns[COUNT], within = self.counted.stepped(before[kept], columns[STATE], columns[COUNT])
             columns[STATE, ~within] = DEAD
@@ -180,43 +161,17 @@ class TrieWalk:
             self._nest(frontier, nests, popped)
         return frontier
 
-    def _one_by_one(self, trie: Trie, frontier: Frontier, met: list[Frontier], popped: list[Popped]) -> Frontier:
-        """Follow few prefixes until none is left or one opens or closes a bracket: arrays would take longer.
-
-        Returns:
-            The frontier after that bracket; the prefixes before it are added to `met`.
-        """
-        children, byte, own = trie.children.data, trie.byte.data, trie.own.data
-        # Steps below `DEAD` are calls and ends. `NestedStep.is_state` would be called for each child.
-        step, inside = self.dfa.step.data, self.inside.data
-        rows = [*zip(*frontier.columns.tolist(), frontier.node.tolist(), strict=True)]
-        spelled: list[tuple[int, ...]] = []
-        brackets = False
-        while not brackets and 0 < len(rows) <= FEW_PREFIXES:
-            before, rows = rows, []
-            for source, state, stack, height, base_state, count, node in before:
-                for child in range(children[node], children[node + 1]):
-                    symbol = self._byte_class[byte[child]]
-                    does, leads = step[state, symbol], base_state
-                    if base_state > 0:
-                        leads = step[base_state, symbol]
-                        if leads == does:
-                            continue
-                        if leads != DEAD and (leads < DEAD or not inside[leads]):
-                            leads = BEYOND
-                    if does != DEAD or leads != NO_BASE:
-                        rows.append((source, does, stack, height, leads, count, child))
-                        brackets = brackets or does < DEAD or leads == BEYOND
-            self.limits.spend(LEVEL_STEPS + len(rows) // PREFIXES_A_STEP)
-            if not brackets and len(rows) <= FEW_PREFIXES:
-                spelled += [row for row in rows if own[row[-1]]]
-        if spelled:
-            met.append(Frontier.of_rows(spelled).narrowed())
-        frontier = Frontier.of_rows(rows)
-        nests = (~NestedStep.is_state(frontier.columns[STATE])).nonzero()[0]
-        if len(nests):
-            self._nest(frontier, nests, popped)
-        return frontier
+    def _compared(self, base_state: Ints, kept: Ints, symbol: Ints, does: Ints) -> NDArray[np.bool_]:
+        """Step the states that prefixes are like, in place; return which of some prefixes do not do the same as these."""
+        other = np.ones(len(kept), bool)
+        at = (base_state[kept] > 0).nonzero()[0]
+        mine = kept[at]
+        leads = self.dfa.step[base_state[mine], symbol[mine]]
+        within = NestedStep.is_state(leads)
+        within[within] = self.inside[leads[within]]
+        base_state[mine] = np.where(leads == DEAD, NO_BASE, np.where(within, leads, BEYOND))
+        other[at] = leads != does[mine]
+        return other
 
     def _nest(self, frontier: Frontier, which: Ints, popped: list[Popped]) -> None:
         """Open and close brackets, in place, and whatever ends with these."""

@@ -55,12 +55,6 @@ class Frontier(NamedTuple):
         return Frontier(self.columns.astype(np.int32), self.node)
 
     @classmethod
-    def of_rows(cls, rows: list[tuple[int, ...]]) -> Frontier:
-        """Return prefixes that are given by their columns and node each."""
-        columns = np.array(rows, np.int64).reshape(-1, 7).T
-        return cls(columns[:6], columns[6])
-
-    @classmethod
     def joined(cls, frontiers: list[Frontier]) -> Frontier:
         """Return the prefixes of several frontiers."""
         if len(frontiers) == 1:

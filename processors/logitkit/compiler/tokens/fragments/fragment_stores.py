@@ -31,7 +31,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.string_fragment import StringFragment
 from logitkit.compiler.bytes.transition_columns import Ints, Moves, TransitionColumns, starts
-from logitkit.compiler.tokens.effects.column_store import FEW, ColumnStore
+from logitkit.compiler.tokens.effects.column_store import ColumnStore
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -112,29 +112,32 @@ class CountingStore(ColumnStore):
 
     def __init__(self, fragment: StringFragment, step: Ints, targets: FragmentTargets, limits: Limits) -> None:
         assert fragment.counted is not None
-        between, states = fragment.counted.between, targets.states
         # For each target: its row in the tables of moves, the characters before it, and where it goes if it is an end.
         state, count = targets.reached(np.arange(targets.first_end))
         nothing = np.zeros(targets.size - targets.first_end, np.int64)
         self._row = np.append(state, nothing) * step.shape[1]
         self._count = np.append(count, nothing)
         self._after_end = targets.after_byte()
-        # For each move: the target without characters before it, how far it is from there to the next count, and whether the
-        # first count takes one more, as those without characters have a number more.
-        inner, ends = NestedStep.is_state(step) & (step != DEAD), NestedStep.is_end(step)
-        begins = inner & (np.arange(len(step)) < between)[:, None]
-        leads = np.where(ends, targets.end(NestedStep.number(step.astype(np.int64))), step)
-        self._leads = np.where(begins, targets.state(leads, 1), leads).ravel()
-        self._further = np.where(inner, states, np.where(ends, targets.marks * targets.chain, 0)).ravel()
-        self._once = (inner & ~begins).ravel()
+        self._add_moves(step, targets, fragment.counted.between)
         sources = np.arange(len(step))
         moves = np.stack([self._after(sources, symbol) for symbol in range(step.shape[1])])
         super().__init__(Moves(moves.astype(np.int32), None, FIRST_STATE), limits, moves.size, len(sources))
 
+    def _add_moves(self, step: Ints, targets: FragmentTargets, between: int) -> None:
+        """Find for each move the target without characters before it, and how far it is from there to the next count.
+
+        The first count takes one more, as targets without characters have a number more.
+        """
+        inner, ends = NestedStep.is_state(step) & (step != DEAD), NestedStep.is_end(step)
+        begins = inner & (np.arange(len(step)) < between)[:, None]
+        leads = np.where(ends, targets.end(NestedStep.number(step.astype(np.int64))), step)
+        self._leads = np.where(begins, targets.state(leads, 1), leads).ravel()
+        further = np.where(ends, targets.marks * targets.chain, 0)
+        self._further = np.where(inner, targets.states, further).ravel()
+        self._once = (inner & ~begins).ravel()
+
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
         """Return the numbers of the columns `which`, each followed by a byte of the class `symbol`."""
-        if len(which) <= FEW:
-            return np.array(self._one_by_one(which, symbol))
         table = self.table
         place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
         target = self._after(table.target[place].astype(np.int64), symbol[owner])
@@ -144,9 +147,6 @@ class CountingStore(ColumnStore):
         return self._add(
             TransitionColumns(default, starts(count), table.source[place[live]], target[live].astype(np.int32))
         )
-
-    def _stepped(self, target: Ints, symbol: int) -> Ints:
-        return self._after(target, symbol).astype(target.dtype)
 
     def _after(self, target: Ints, symbol: Ints | int) -> Ints:
         """Return where one byte leads from each target."""

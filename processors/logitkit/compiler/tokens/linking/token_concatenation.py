@@ -1,50 +1,35 @@
-"""Token automata after one another: a text or tokens up to a marker, and what follows the marker.
+"""One automaton over tokens after another: a text or tokens up to a marker, and what follows the marker, with a stack or without.
 
-Neither part is compiled again. The states before the marker come first; those after it keep their order. Tokens get one class
-for each pair of their classes in the two parts; these are few, as most tokens do the same before the marker. A token that ends
-the marker leads to the start of the second automaton, or to where the rest of its bytes lead from there.
+The tables are those of `joined_tables`; here is what tokens do to the stack. Only a token that ends the marker and says more does
+something new: `</think>[[` pushes two frames at once.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.compiler.bytes.sorting import stable_order, which_of
-from logitkit.compiler.bytes.transition_columns import Ints, starts
-from logitkit.compiler.tokens.effects.common_classes import Side, listed
-from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.bytes.transition_columns import Ints
+from logitkit.compiler.tokens.completion.min_tokens_to_finish import UNREACHABLE
+from logitkit.compiler.tokens.linking.joined_tables import Ends, joined
 from logitkit.compiler.tokens.markers.before_marker import BeforeMarker, before_token
-from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton, commonest_end
+from logitkit.compiler.tokens.markers.suffix_walk import Reached, reached_by
+from logitkit.compiler.tokens.tables.counted_state import MOST
+from logitkit.compiler.tokens.tables.stack_actions import StackActions
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import Limits
-from logitkit.vocabulary.ranges import expand
 
-__all__ = ["Ends", "joined", "until_token"]
-
-# This many entries of a table take as long as one other step.
-ENTRIES_A_STEP = 4
-
-
-class Ends(NamedTuple):
-    """Where the marker leads.
-
-    Args:
-        of: [R] the index of the target that each suffix leads to, -1 if it is dead.
-        target: The targets, in the second automaton.
-    """
-
-    of: NDArray[np.int64]
-    target: NDArray[np.int64]
+__all__ = ["concatenated", "until_token"]
 
 
 def until_token(first: TokenAutomaton, marker: int, second: TokenAutomaton, limits: Limits) -> TokenAutomaton | None:
     """Build the automaton of a sequence of `first`, a token, and a sequence of `second`; the token is where it occurs first.
 
     Args:
-        first: The part before the token. Where it accepts, the token leads on.
+        first: The part before the token, without a stack. Where it accepts, the token leads on.
         marker: The id of the token.
         second: The part after it, over the same vocabulary.
         limits: Bounds on the result.
@@ -56,141 +41,91 @@ def until_token(first: TokenAutomaton, marker: int, second: TokenAutomaton, limi
         PatternTooLarge: A limit is exceeded.
     """
     assert not first.has_stacks
-    assert not second.has_stacks
-    before = before_token(first, marker, limits)
-    if before is None:
-        return None
-    nothing_left = Ends(np.zeros(1, np.int64), np.array([second.start]))
-    return joined(before, second, nothing_left, np.zeros(0, np.int64), limits)[0]
+    # How many tokens are needed is worked out from what each state lists.
+    before = before_token(first, marker, limits, second.nesting.cost is None)
+    return None if before is None else concatenated(before, second, limits)
 
 
-def joined(
-    before: BeforeMarker, second: TokenAutomaton, ends: Ends, suffix_classes: NDArray[np.int64], limits: Limits
-) -> tuple[TokenAutomaton, int]:
-    """Put what comes before a marker and what follows it into one table.
+def concatenated(
+    before: BeforeMarker, second: TokenAutomaton, limits: Limits, bytes_of: NDArray[np.int64] | None = None
+) -> TokenAutomaton:
+    """Build the automaton of what comes before a marker, the marker, and what follows it.
 
     Args:
-        before: The part before the marker, and the marker.
-        second: The part after it.
-        ends: Where the marker leads.
-        suffix_classes: Classes of the second part that have no tokens, to be kept.
+        before: The part before the marker, and the marker. If the second part counts tokens, no state of it falls back.
+        second: The part after it, over the same vocabulary.
         limits: Bounds on the result.
-
-    Returns:
-        The automaton without what tokens do to a stack, and the class of the first of the suffixes; the others follow.
+        bytes_of: [256] a token for each byte, needed if the marker is a text.
 
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
-    shift = before.states - FIRST_STATE
-    states = second.states + shift
-    limits.check_states(states)
-    which, example = _merged(before, ends)
-    class_of, own, others = _pairs(which.take(before.class_of), second.class_of)
-    classes = len(own)
-    ends = Ends(ends.of, ends.target + shift)
-    row_start, row_class, row_target = _rows_before(before, ends, which, example, own, limits)
-    source, symbol, target = listed(Side(second, np.append(others, suffix_classes)), limits)
-    # EOS has the last class of all; before it come those EOS ids that are not legal where the others are.
-    commonest, others_of = commonest_end(second.ends)
-    ends_apart = {end: legal for end, legal in others_of.items() if legal.any()}
-    finished, number = np.nonzero(np.stack([*ends_apart.values(), commonest], axis=1))
-    last = classes + len(suffix_classes) + len(ends_apart)
-    source = np.concatenate([source, finished]) + shift
-    symbol = np.concatenate([symbol, classes + len(suffix_classes) + number])
-    target = np.concatenate([np.where(target == DEAD, DEAD, target + shift), np.full(len(finished), FINISHED)])
-    order = stable_order(source * np.int64(last + 1) + symbol)
-    count = np.bincount(source, minlength=states)
-    count[: before.states] = np.diff(row_start)
-    narrow = np.uint8 if last < 2**8 else np.int16 if last + 1 < 2**15 else np.int32
-    class_of = class_of.astype(narrow)
-    class_of[list(ends_apart)] = np.arange(classes + len(suffix_classes), last)
-    class_of[[end for end in second.eos_ids if end not in others_of]] = last
-    fallback = None
-    if before.fallback is not None or second.fallback is not None:
-        below = np.arange(before.states) if before.fallback is None else before.fallback
-        of_second = np.arange(second.states) if second.fallback is None else second.fallback
-        fallback = np.append(below, of_second[FIRST_STATE:] + shift)
-    highest = max(states, int(row_target.max(initial=0)), int(target.max(initial=0)))
-    automaton = TokenAutomaton(
-        class_of=class_of,
-        default=np.zeros(last + 1, np.int32),
-        row_start=starts(count),
-        row_class=np.append(row_class, symbol[order]).astype(narrow),
-        row_target=np.append(row_target, target[order]).astype(np.int16 if highest < 2**15 else np.int32),
-        accepting=np.append(np.zeros(before.states, bool), second.accepting[FIRST_STATE:]),
-        start=before.start,
-        eos_ids=second.eos_ids,
-        pad_id=second.pad_id,
-        fallback=fallback,
-    )
-    return automaton, classes
+    start = Reached(second.start, (), 0)
+    found = [start] if bytes_of is None else reached_by(before.token_suffixes, second, bytes_of)
+    number = {start: 0}
+    of = np.array([-1 if reached is None else number.setdefault(reached, len(number)) for reached in found])
+    # New actions come after those of the second part.
+    made = [reached for reached in number if reached.frames or reached.characters]
+    action = {reached: second.targets.action(i) for i, reached in enumerate(made, len(second.nesting.state))}
+    ends = Ends(of, np.array([action.get(reached, reached.state) for reached in number]))
+    # The classes of suffixes have no tokens: they say what is done after a token has closed a bracket.
+    suffix_classes = np.unique(second.nesting.rest[second.nesting.rest > 0]).astype(np.int64)
+    automaton, classes = joined(before, second, ends, suffix_classes, limits)
+    automaton = replace(automaton, dropped=second.dropped, ignored=second.ignored)
+    if not second.has_stacks:
+        return automaton
+    rest_of = np.zeros(second.classes, np.int64)
+    rest_of[suffix_classes] = classes + np.arange(len(suffix_classes))
+    nesting = _nesting(second.nesting, before.states - FIRST_STATE, rest_of, made)
+    if second.nesting.cost is not None:
+        costs = [int(second.cost[[reached.state, *reached.frames]].sum()) for reached in number]
+        own = _costs(before, automaton, ends.target + before.states - FIRST_STATE, costs)
+        nesting = replace(nesting, cost=np.append(own, second.nesting.cost[FIRST_STATE:]).astype(np.int32))
+    return replace(automaton, nesting=nesting)
 
 
-def _merged(before: BeforeMarker, ends: Ends) -> tuple[Ints, Ints]:
-    """Make classes of a group one if their suffixes lead to the same: most are dead after any one marker.
-
-    Returns:
-        [C] the number from now on of each class, ascending by group, and an example of each.
-    """
-    symbol, left, rest = before.class_suffixes
-    alive = ends.of[rest] >= 0
-    symbol, left, end = symbol[alive], left[alive], ends.of[rest[alive]]
-    digest = np.zeros(len(before.group), np.uint64)
-    np.add.at(digest, symbol, digest_of_pairs(left, end))
-    sets = PairSets.collected(symbol, len(digest), left, end)
-    example, which = distinct_sets(digest + digest_of_pairs(before.group, before.group), before.group, sets)
-    order = np.lexsort((digest[example], before.group[example]))
-    number = np.empty(len(order), np.int32)
-    number[order] = np.arange(len(order))
-    return number[which], example[order]
-
-
-def _pairs(first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return [V] the number of each pair of classes, ascending, that of zeros first; and both classes of each pair."""
-    width = int(second.max()) + 1
-    met, number = which_of(np.append(first.astype(np.int64) * width + second, 0))
-    return number[:-1], *np.divmod(met, width)
-
-
-def _rows_before(
-    before: BeforeMarker, ends: Ends, which: Ints, example: Ints, own: Ints, limits: Limits
-) -> tuple[NDArray[np.int64], Ints, Ints]:
-    """Return the rows of the states before the marker: where each begins, its classes, and its targets.
+def _costs(before: BeforeMarker, automaton: TokenAutomaton, ends: Ints, costs: list[int]) -> NDArray[np.int64]:
+    """Return the least number of tokens to the end from each state before the marker; see `min_tokens_to_finish`.
 
     Args:
         before: The part before the marker, and the marker.
-        ends: Where the marker leads, in the joined automaton.
-        which: [C] the number of each class from now on.
-        example: A class of each number.
-        own: These numbers, of each class of the joined automaton.
-        limits: Bounds on the result.
+        automaton: Both parts.
+        ends: The targets after the marker.
+        costs: How many tokens are needed from each.
     """
-    # The classes of both parts are ordered by group, so those of one group follow each other.
-    group = before.group[example[own]]
-    first = np.searchsorted(group, np.arange(int(before.group.max()) + 2))
-    count = (first[1:] - first[:-1]).take(before.row_group)
-    limits.check_work(int(count.sum()) // ENTRIES_A_STEP)
-    symbol, entry = expand(first.take(before.row_group), count)
-    target = before.row_target.take(entry)
-    row_start = starts(count)[before.row_start]
-    ended = np.flatnonzero(before.targets.is_ended(target))
-    bytes_left = before.targets.left(target[ended])
-    # The suffix that these bytes are; the first one is empty.
-    token_suffix = np.zeros(len(ended), np.int64)
-    some = np.flatnonzero(bytes_left)
-    if len(some):
-        met, left, rest = before.class_suffixes
-        width = int(left.max()) + 1
-        # All classes that were made one say the same.
-        keys = which[met] * np.int64(width) + left
-        order = np.argsort(keys)
-        wanted = own[symbol[ended[some]]] * width + bytes_left[some]
-        token_suffix[some] = rest[order[np.searchsorted(keys, wanted, sorter=order)]]
-    leads = ends.of[token_suffix]
-    target[ended] = ends.target[leads]
-    dead = ended[leads < 0]
-    if len(dead):
-        symbol, target = np.delete(symbol, dead), np.delete(target, dead)
-        row_start = row_start - np.searchsorted(dead, row_start)
-    return row_start, symbol, target
+    row = slice(0, int(automaton.row_start[before.states]))
+    target = automaton.row_target[row].astype(np.int64)
+    cost = np.full(max(before.states, int(target.max()) + 1), UNREACHABLE)
+    for end, needed in zip(ends.tolist(), costs, strict=True):
+        if end < len(cost):
+            cost[end] = needed
+    filled = np.flatnonzero(np.diff(automaton.row_start[: before.states + 1]))
+    first = automaton.row_start[filled]
+    while True:
+        least = np.minimum.reduceat(cost[target] + 1, first)
+        if (least >= cost[filled]).all():
+            cost[:FIRST_STATE] = 0
+            return cost[: before.states]
+        cost[filled] = np.minimum(least, cost[filled])
+
+
+def _nesting(old: StackActions, shift: int, rest_of: Ints, made: list[Reached]) -> StackActions:
+    """Return what tokens do to the stack, with some actions more, and as yet without costs."""
+    nothing = np.zeros(len(made), np.int32)
+    width = max(old.pushed.shape[1], *(len(reached.frames) for reached in made), 0)
+    more = [[frame + shift for frame in reached.frames] + [0] * (width - len(reached.frames)) for reached in made]
+    known = np.where(old.pushed > 0, old.pushed + shift, 0)
+    known = np.pad(known, ((0, 0), (0, width - known.shape[1])))
+    counting = old.counting
+    if counting is not None:
+        added = np.array([reached.characters for reached in made], np.int32)
+        counting = np.append(counting, np.stack([nothing, nothing + np.int32(MOST), nothing, added]), axis=1)
+    return replace(
+        old,
+        state=np.append(old.state + shift, [reached.state + shift for reached in made]).astype(np.int32),
+        pushed=np.append(known, np.array(more, np.int32).reshape(len(made), width), axis=0).astype(np.int32),
+        rest=np.append(rest_of[old.rest], nothing).astype(np.int32),
+        height=np.append(old.height, [len(reached.frames) for reached in made]).astype(np.int32),
+        cost=None,
+        counting=counting,
+    )

@@ -1,6 +1,5 @@
 """Tokens of an automaton that looks at a byte before it reads it, as those of grammars do.
 
-grammar_tokens        the automaton over tokens
-lookahead_suffixes    the columns of the ends of tokens
-cyclic_ends           rules that may end in a circle without reading anything
+grammar_tokens    the automaton over tokens
+action_layers     tokens with several actions in a state: layers with one of them each
 """

@@ -12,6 +12,7 @@ Where a symbol has several actions, so have tokens. Each layer of the result has
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,23 +23,23 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
-from logitkit.compiler.bytes.transition_columns import TransitionColumns, starts
+from logitkit.compiler.bytes.stack_moves import StackMoves
+from logitkit.compiler.bytes.transition_columns import TransitionColumns
 from logitkit.compiler.tokens.completion.grammar_min_tokens import grammar_min_tokens
+from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.action_table import ActionTable
-from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_level
-from logitkit.compiler.tokens.effects.whole_tokens import ENTRIES_A_STEP, whole_tokens
-from logitkit.compiler.tokens.lookahead.lookahead_suffixes import LookaheadSuffixes
+from logitkit.compiler.tokens.effects.suffix_columns import SuffixColumns
+from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_suffix
+from logitkit.compiler.tokens.effects.whole_tokens import whole_tokens
+from logitkit.compiler.tokens.lookahead.action_layers import also_whole, layers_of
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.tables.stack_actions import StackActions
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.errors import ConfigurationError, PatternTooLarge
+from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["finite_dfa", "grammar_automaton"]
-
-# How many actions a token may have in one state.
-MOST_LAYERS = 32
 
 
 def grammar_automaton(
@@ -67,24 +68,75 @@ def grammar_automaton(
             `complete_within` is not possible, or a token has several actions without `splits`.
         PatternTooLarge: A limit is exceeded.
     """
-    if dfa.start == DEAD or dfa.need[dfa.start] >= NEVER:
-        raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
-    if dfa.need[dfa.start] > max_depth:
-        raise ConfigurationError(
-            f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
-        )
+    _check_fits(dfa, max_depth, name)
     if not (dfa.pushed or len(dfa.further) or _reads_beside_wholes(dfa)):
         return pushdown_automaton(
             NestedDfa.of(finite_dfa(dfa)), vocabulary, limits, name, complete_within=complete_within
         )
-    for special_token in dfa.special_tokens:
-        if special_token in vocabulary.eos_ids:
-            raise ConfigurationError(
-                f"{name} names the token {special_token}, which ends the sequence; leave it out: EOS may follow any complete text"
-            )
     _check_spelled(dfa, vocabulary, name)
-    store = LookaheadSuffixes(dfa, limits)
-    classes = classes_by_level(store, dfa.byte_class, vocabulary.reversed_trie)
+    found = _classes(dfa, vocabulary, limits)
+    layers = layers_of(found.transitions)
+    if len(layers) > 1 and complete_within:
+        raise ConfigurationError(
+            f"closing needs a deterministic grammar, and {name} is not deterministic; leave out 'closing'"
+        )
+    if len(layers) > 1 and not splits:
+        raise ConfigurationError(
+            f"{name} is not deterministic: a token may stand for itself, whatever its text is, where other text begins too; put "
+            "a special token between them"
+        )
+    finished = dfa.step[:, dfa.end] == FINISHED
+    made: list[TokenAutomaton] = []
+    for layer in layers:
+        table = ActionTable.of(found.outline, found.actions, layer, max_depth, dfa.frame_need)
+        nesting = StackActions(
+            dfa.frames,
+            max_depth,
+            table.state,
+            table.pushed,
+            table.rest,
+            table.height,
+            min(table.pops, max_depth),
+            grammar_min_tokens(dfa, table, limits, name) if complete_within else None,
+        )
+        ends = finished if len(layers) == 1 else _finishing(layer, found.end_class, dfa.states)
+        made.append(
+            TokenAutomaton.of(
+                found.class_of,
+                table.transitions,
+                np.append(ends, np.zeros(dfa.frames, bool)),
+                dfa.start,
+                vocabulary.eos_ids,
+                vocabulary.pad_id,
+                nesting=nesting,
+                end_class=found.end_class,
+            )
+        )
+    return replace(made[0], layers=tuple(made[1:])) if made[1:] else made[0]
+
+
+class _Classes(NamedTuple):
+    """The classes of all tokens under a grammar.
+
+    Args:
+        class_of: [V] the class of each token.
+        transitions: The column of each class; a state may be listed several times.
+        end_class: The class of the end of the text.
+        actions: The actions that targets stand for.
+        outline: The parts of an automaton that numbering actions needs: states, ends, and how many frames each state needs.
+    """
+
+    class_of: NDArray[np.int32]
+    transitions: TransitionColumns
+    end_class: int
+    actions: ActionNumbering
+    outline: NestedDfa
+
+
+def _classes(dfa: PushdownDfa, vocabulary: Vocabulary, limits: Limits) -> _Classes:
+    moves = StackMoves.of_pushdown(dfa)
+    store = SuffixColumns(moves, limits)
+    classes = classes_by_suffix(store, dfa.byte_class, vocabulary)
     # Special tokens, and the end of the text, have a class each after those of other tokens.
     numbers = store.of_bytes()[-1 - len(dfa.special_tokens) :]
     took(store.work + len(classes.class_of) // IDS_A_STEP)
@@ -97,96 +149,37 @@ def grammar_automaton(
         class_of[vocabulary.without_text if special_token == OTHERS else special_token] = number
     transitions = TransitionColumns.joined([classes.transitions, store.table.take(numbers)])
     if whole is not None:
-        transitions = _with_wholes(
+        transitions = also_whole(
             transitions, whole, np.unique(class_of[whole_tokens(special_tokens, vocabulary)]), limits
         )
-    layers = _layers(transitions)
-    if len(layers) > 1 and complete_within:
-        raise ConfigurationError(
-            f"closing needs a deterministic grammar, and {name} is not deterministic; leave out 'closing'"
-        )
-    if len(layers) > 1 and not splits:
-        raise ConfigurationError(
-            f"{name} is not deterministic: a token may stand for itself, whatever its text is, where other text begins too; put "
-            "a special token between them"
-        )
-    # Numbering actions needs these of an automaton: its states, its ends, and how many frames each state needs.
     finished, none = dfa.step[:, dfa.end] == FINISHED, np.zeros(0, np.int64)
     outline = NestedDfa(
-        np.zeros((dfa.states, 0), np.int32), dfa.byte_class, finished, dfa.start, none, none, store.after_end, dfa.need
+        np.zeros((dfa.states, 0), np.int32), dfa.byte_class, finished, dfa.start, none, none, moves.after_end, dfa.need
     )
-    made: list[TokenAutomaton] = []
-    for layer in layers:
-        table = ActionTable.of(outline, store.actions, layer, max_depth, dfa.frame_need)
-        nesting = StackActions(
-            dfa.frames,
-            max_depth,
-            table.state,
-            table.pushed,
-            table.rest,
-            table.height,
-            min(table.pops, max_depth),
-            grammar_min_tokens(dfa, table, limits, name) if complete_within else None,
+    return _Classes(class_of, transitions, first + len(dfa.special_tokens), store.actions, outline)
+
+
+def _finishing(layer: TransitionColumns, end_class: int, states: int) -> NDArray[np.bool_]:
+    """Return [S] in which states the end of the text finishes in a layer."""
+    ends, found = layer.take(np.array([end_class])), np.zeros(states, bool)
+    found[ends.source[ends.target == FINISHED]] = True
+    return found
+
+
+def _check_fits(dfa: PushdownDfa, max_depth: int, name: str) -> None:
+    """Raise `ConfigurationError` if no text fits on a stack of some depth."""
+    if dfa.start == DEAD or dfa.need[dfa.start] >= NEVER:
+        raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
+    if dfa.need[dfa.start] > max_depth:
+        raise ConfigurationError(
+            f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
-        accepting = np.append(finished, np.zeros(dfa.frames, bool))
-        if len(layers) > 1:
-            ends = layer.take(np.array([first + len(dfa.special_tokens)]))
-            accepting[:] = False
-            accepting[ends.source[ends.target == FINISHED]] = True
-        made.append(
-            TokenAutomaton.of(
-                class_of,
-                table.transitions,
-                accepting,
-                dfa.start,
-                vocabulary.eos_ids,
-                vocabulary.pad_id,
-                nesting=nesting,
-                end_class=first + len(dfa.special_tokens),
-            )
-        )
-    return replace(made[0], layers=tuple(made[1:])) if made[1:] else made[0]
 
 
 def _reads_beside_wholes(dfa: PushdownDfa) -> bool:
     """Whether a byte may be read where a token may stand for itself, whatever its text is."""
     bytes_, at = int(dfa.byte_class.max()) + 1, dfa.special_tokens.index(WHOLE) if WHOLE in dfa.special_tokens else None
     return at is not None and bool(dfa.step[dfa.step[:, bytes_ + at] != DEAD, :bytes_].any())
-
-
-def _with_wholes(
-    transitions: TransitionColumns, whole: int, classes: NDArray[np.int32], limits: Limits
-) -> TransitionColumns:
-    """Let some classes also do what `WHOLE` does, where a class that does both lists a state twice."""
-    one = transitions.take(np.array([whole]))
-    limits.spend(len(classes) * len(one.source) // ENTRIES_A_STEP)
-    owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
-    owner = np.append(owner, np.repeat(classes, len(one.source)))
-    source = np.append(transitions.source, np.tile(one.source, len(classes)))
-    target = np.append(transitions.target, np.tile(one.target, len(classes)))
-    owner, source, target = np.unique(np.stack([owner, source, target]), axis=1)
-    return TransitionColumns(
-        transitions.default, starts(np.bincount(owner, minlength=len(transitions))), source, target
-    )
-
-
-def _layers(transitions: TransitionColumns) -> list[TransitionColumns]:
-    """Split columns that list states several times into such that list each once."""
-    owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
-    where = np.arange(len(owner))
-    same = (owner[1:] == owner[:-1]) & (transitions.source[1:] == transitions.source[:-1])
-    # How many entries for the same state come before each.
-    rank = where - np.maximum.accumulate(np.where(np.append(False, same)[: len(owner)], 0, where))
-    found = []
-    for layer in range(1 + int(rank.max(initial=0))):
-        kept = rank == layer
-        start = np.searchsorted(owner[kept], np.arange(len(transitions) + 1))
-        found.append(TransitionColumns(transitions.default, start, transitions.source[kept], transitions.target[kept]))
-    if len(found) > MOST_LAYERS:
-        raise PatternTooLarge(
-            f"the grammar is ambiguous: a token has {len(found)} outcomes at once, more than {MOST_LAYERS}; simplify its rules"
-        )
-    return found
 
 
 def finite_dfa(dfa: PushdownDfa) -> ByteDfa:
@@ -206,7 +199,12 @@ def finite_dfa(dfa: PushdownDfa) -> ByteDfa:
 
 
 def _check_spelled(dfa: PushdownDfa, vocabulary: Vocabulary, name: str) -> None:
-    """Raise `ConfigurationError` if a symbol that some state reads is not a token by itself."""
+    """Raise `ConfigurationError` if a symbol that some state reads is not a token by itself, or ends the sequence."""
+    for special_token in dfa.special_tokens:
+        if special_token in vocabulary.eos_ids:
+            raise ConfigurationError(
+                f"{name} names the token {special_token}, which ends the sequence; leave it out: EOS may follow any complete text"
+            )
     spelled: NDArray[np.bool_] = ~dfa.step.any(axis=0)  # type: ignore[assignment]
     single = vocabulary.trie.single_bytes({*dfa.special_tokens, *vocabulary.eos_ids})
     spelled[dfa.byte_class[single]] = True

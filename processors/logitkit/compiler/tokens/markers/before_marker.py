@@ -2,7 +2,7 @@
 
 Take "anything until `</think>`". Most tokens stay in the text. A token such as `</` leads into the marker, and `>` ends it. The
 token `>{"a` ends it too and says more: its *token suffix* `{"a` belongs to whatever comes after the marker. Only the automaton
-after the marker knows what `{"a` does there, so this table names the suffix, and `token_concatenation` looks it up. All else
+after the marker knows what `{"a` does there, so this table names the suffix, and `joined_tables` looks it up. All else
 is the same whatever comes after the marker: it is worked out once for each vocabulary, and kept.
 
 A marker may also be a token id. Then no token ends the text but that one, and nothing is left of it.

@@ -1,6 +1,7 @@
 """A record that is repeated up to many times, such as a line, and what comes after the last one: the tokens are read in one copy.
 
-A token does in each copy what it does in the copy before it, one copy further on, unless the copies end before the token does.
+The classes of tokens are found as those of any automaton (`token_classes`), but only for the states of the first copy. A token
+does in each copy what it does in the copy before it, one copy further on, unless the copies end before the token does.
 The text after the records is read after each of the copies, so that a token shows how many records end in it.
 """
 
@@ -8,14 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from logitkit.budget import took
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.transition_columns import Moves
 from logitkit.compiler.characters.assertions import has_assertions
 from logitkit.compiler.language import byte_dfa_of, repeated_record
 from logitkit.compiler.tokens.completion.dead_ends import may_have_dead_ends
-from logitkit.compiler.tokens.effects.column_store import ColumnStore
-from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_shape
+from logitkit.compiler.tokens.effects.token_classes import token_classes
 from logitkit.compiler.tokens.records.record_states import RecordStates
 from logitkit.compiler.tokens.records.repetition import Repetition
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
@@ -70,12 +68,8 @@ def record_automaton(tree: Node, vocabulary: Vocabulary, limits: Limits) -> Toke
     dfa = _copied(record, rest, states)
     if dfa is None:
         return None
-    work = dfa.step.size // 4
-    limits.check_work(2 * work)
     first_block = FIRST_STATE + states.block
-    store = ColumnStore(Moves.of(dfa), limits, work, sources=first_block)
-    classes = classes_by_shape(store, dfa.byte_class, vocabulary)
-    took(store.work + len(classes.class_of) // IDS_A_STEP)
+    classes = token_classes(dfa, vocabulary, limits, sources=first_block)
     accepting = dfa.accepting[:first_block]
     eos_ids, pad_id = vocabulary.eos_ids, vocabulary.pad_id
     first = TokenAutomaton.of(classes.class_of, classes.transitions, accepting, FIRST_STATE, eos_ids, pad_id)

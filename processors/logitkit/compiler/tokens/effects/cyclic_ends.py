@@ -12,11 +12,15 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
+from logitkit.compiler.bytes.sorting import Index
 from logitkit.compiler.bytes.transition_columns import Ints
-from logitkit.compiler.tokens.effects.suffix_store import Index
+from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.errors import PatternTooLarge
 
-__all__ = ["CYCLIC", "levels_of", "ways_of", "widths_of"]
+__all__ = ["CYCLIC", "levels_of", "ways_around", "ways_of"]
+
+# A way to pop: frames, each with the number of the action after it.
+Way = tuple[tuple[int, int], ...]
 
 # The level of an end that leads back to itself, or to one that does.
 CYCLIC = 2**30
@@ -25,7 +29,7 @@ CYCLIC = 2**30
 MOST_WAYS = 32
 
 
-def ways_of(pairs: list[tuple[int, int]]) -> list[tuple[tuple[int, int], ...]]:
+def ways_of(pairs: list[tuple[int, int]]) -> list[Way]:
     """Return ways to pop that together do what pairs of frames and actions say, each with one action of a frame at most."""
     by_frame: dict[int, list[int]] = {}
     for frame, does in sorted({*pairs}):
@@ -34,7 +38,46 @@ def ways_of(pairs: list[tuple[int, int]]) -> list[tuple[tuple[int, int], ...]]:
     return [tuple([(f, does[i]) for f, does in by_frame.items() if i < len(does)]) for i in range(most)]
 
 
-def widths_of(outer: dict[int, list[int]], inner: list[tuple[int, int, int]]) -> dict[int, int]:
+def ways_around(
+    outer: dict[int, list[tuple[int, int]]], edges: list[tuple[int, int, int]]
+) -> tuple[list[int], list[Way]]:
+    """Return the ways to pop the ends of cycles.
+
+    Args:
+        outer: For some ends, the frames after which a cycle is left, each with the action then.
+        edges: Ends, the frames that they pop, and the ends that they then lead to.
+
+    Returns:
+        An end for each way, and the ways; they may name each other, by their places (`Targets.later`).
+
+    Raises:
+        PatternTooLarge: The number of ways grows with the stack.
+    """
+    alive = _leading_out({*outer}, edges)
+    inner = [edge for edge in edges if edge[0] in alive and edge[2] in alive]
+    width = _widths({e: [f for f, _ in outer.get(e, ())] for e in alive}, inner)
+    ends = [e for e in sorted(alive) for _ in range(width[e])]
+    first = {e: ends.index(e) for e in alive}
+    after: dict[int, list[tuple[int, int]]] = {e: [*outer.get(e, ())] for e in alive}
+    for source, f, target in inner:
+        after[source] += [(f, Targets.later(first[target] + j)) for j in range(width[target])]
+    return ends, [way for e in sorted(alive) for way in ways_of(after[e])]
+
+
+def _leading_out(found: set[int], edges: list[tuple[int, int, int]]) -> set[int]:
+    """Add to some ends all those that lead to one of them."""
+    before: dict[int, list[int]] = {}
+    for source, _, target in edges:
+        before.setdefault(target, []).append(source)
+    todo = [*found]
+    while todo:
+        fresh = {*before.get(todo.pop(), ())} - found
+        found |= fresh
+        todo.extend(fresh)
+    return found
+
+
+def _widths(outer: dict[int, list[int]], inner: list[tuple[int, int, int]]) -> dict[int, int]:
     """Return how many ways to pop the ends of cycles have, at least one each.
 
     Args:

@@ -189,7 +189,7 @@ def _rows_after(side: Side, finishing: _Finishing, first_eos: int, shift: int, l
 
 def _merged(before: BeforeMarker, ends: Ends) -> _Merged:
     """Make classes of a group one if their suffixes lead to the same: most are dead after any one marker."""
-    symbol, left, rest = before.ended
+    symbol, left, rest = before.class_suffixes
     alive = ends.of[rest] >= 0
     symbol, left, end = symbol[alive], left[alive], ends.of[rest[alive]]
     digest = np.zeros(len(before.group), np.uint64)
@@ -242,7 +242,7 @@ def _remainders(before: BeforeMarker, merged: _Merged, numbers: Ints, left: Ints
     found = np.zeros(len(left), np.int64)
     some = np.flatnonzero(left)
     if len(some):
-        symbol, bytes_left, rest = before.ended
+        symbol, bytes_left, rest = before.class_suffixes
         width = int(bytes_left.max()) + 1
         # All classes that were made one say the same.
         keys = merged.number[symbol] * np.int64(width) + bytes_left

@@ -64,7 +64,7 @@ class Exceptions(NamedTuple):
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-class Ending(NamedTuple):
+class SuffixEnding(NamedTuple):
     """Columns that pop a frame at an end, and then do something: [N] each.
 
     Args:
@@ -82,13 +82,13 @@ class Ending(NamedTuple):
     level: Ints
 
     @classmethod
-    def joined(cls, parts: list[Ending]) -> Ending:
+    def joined(cls, parts: list[SuffixEnding]) -> SuffixEnding:
         """Put several lists after one another."""
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
-    def take(self, which: NDArray[np.bool_] | Ints) -> Ending:
+    def take(self, which: NDArray[np.bool_] | Ints) -> SuffixEnding:
         """Return some of them."""
-        return Ending(*(column[which] for column in self))
+        return SuffixEnding(*(column[which] for column in self))
 
 
 class SuffixColumns(ColumnTable):
@@ -219,12 +219,12 @@ class SuffixColumns(ColumnTable):
         ending = self._ending(text, symbol, self._closers)
         return self._popped(ending, symbol, self._closers)
 
-    def _ending(self, met: Exceptions, symbol: Ints, states: Index) -> Ending:
+    def _ending(self, met: Exceptions, symbol: Ints, states: Index) -> SuffixEnding:
         """Return which pops lead to some states, of those that the symbol makes in some states."""
         found, (end, frame) = self._before.under(met.state)
         at = symbol[met.owner[found]] * self.ends + end
         level = self._level[at] if states is self._lookers else np.zeros_like(at)
-        every = Ending(met.owner[found], end, frame, met.action[found], level)
+        every = SuffixEnding(met.owner[found], end, frame, met.action[found], level)
         return every.take(states.counts[at] > 0)
 
     def _looked(self, read: Exceptions, symbol: Ints) -> list[Exceptions]:
@@ -235,12 +235,12 @@ class SuffixColumns(ColumnTable):
             now = waiting.level == least
             parts.append(self._popped(waiting.take(now), symbol, self._lookers))
             fresh = self._ending(parts[-1], symbol, self._lookers)
-            waiting = Ending.joined([waiting.take(~now), fresh])
+            waiting = SuffixEnding.joined([waiting.take(~now), fresh])
         if len(waiting.owner):
             parts.append(self._popped_in_cycles(waiting, symbol))
         return parts
 
-    def _popped(self, ending: Ending, symbol: Ints, states: Index) -> Exceptions:
+    def _popped(self, ending: SuffixEnding, symbol: Ints, states: Index) -> Exceptions:
         """Return what states do that pop: all frames of a column and an end together are one action, or few."""
         owner, end, frame, does, _ = ending.take(np.lexsort((ending.frame, ending.end, ending.owner)))
         first = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (end[1:] != end[:-1]))[: len(owner)])
@@ -260,7 +260,7 @@ class SuffixColumns(ColumnTable):
         found, (source,) = states.under(symbol[owner] * np.int64(self.ends) + end)
         return Exceptions(owner[found], source, pop[found])
 
-    def _popped_in_cycles(self, ending: Ending, symbol: Ints) -> Exceptions:
+    def _popped_in_cycles(self, ending: SuffixEnding, symbol: Ints) -> Exceptions:
         """Return what states do whose ends lead back to themselves, given what happens where the cycles are left."""
         known: dict[int, dict[int, dict[tuple[int, int], None]]] = {}
         for one, e, *way in zip(*(column.tolist() for column in ending[:4]), strict=True):

@@ -32,7 +32,7 @@ from benchmarks.cuda_comparison import Difference, compared, compile_ahead, coun
 from benchmarks.cuda_decoding import decoded
 from benchmarks.cuda_peer import beside_xgrammar
 from benchmarks.cuda_steps import subjects, timed
-from logitkit.runtime import Constraint
+from logitkit.runtime.constraint import Constraint
 from tests import vocabularies
 from tests.batches import DTYPES
 from tests.registry import ROWS, vocabulary

@@ -14,7 +14,7 @@ import logitkit as lk
 from benchmarks.cuda_comparison import DEVICE, captured
 from logitkit.kernels import parts, switch
 from logitkit.kernels.constraint_step import constraint_step
-from logitkit.runtime import Constraint
+from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.constraint_state import ConstraintState
 from tests import vocabularies
 

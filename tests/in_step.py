@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import logitkit as lk
-from logitkit.runtime import Constraint
+from logitkit.runtime.constraint import Constraint
 
 
 def masks_in_step(one: Constraint, other: Constraint, seed: int, budget: int) -> Iterator[tuple[Tensor, Tensor]]:

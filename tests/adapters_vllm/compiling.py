@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from logitkit import Regex
-from logitkit.runtime import AutomatonFiles
+from logitkit.runtime.automaton_files import AutomatonFiles
 from logitkit_adapters.vllm import LogitsProcessor
 from tests.adapters_vllm import engine
 

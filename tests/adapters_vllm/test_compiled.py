@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import logitkit as lk
-from logitkit.runtime import shared_by
+from logitkit.runtime.shared import shared_by
 from logitkit_adapters.vllm.clients import Client
 from logitkit_adapters.vllm.compiled import KeptFiles
 from tests.adapters_vllm import engine

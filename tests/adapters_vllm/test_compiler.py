@@ -15,7 +15,7 @@ import logitkit as lk
 from logitkit import Regex
 from logitkit.compiler.tokens.fragments import fragment_tokens
 from logitkit.limits import DEFAULT_LIMITS
-from logitkit.runtime import AutomatonFiles
+from logitkit.runtime.automaton_files import AutomatonFiles
 from logitkit_adapters.vllm.compile_process import Setup, warm_up
 from logitkit_adapters.vllm.compiler import CompileFailed
 from logitkit_adapters.vllm.fork_server import ForkServer, NotStarted

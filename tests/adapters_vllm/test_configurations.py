@@ -16,7 +16,8 @@ import logitkit as lk
 from logitkit.batching import steps_of
 from logitkit.configuration import installed_kinds
 from logitkit.errors import ConfigurationError, LogitkitError
-from logitkit.runtime import RegistryUser, shared_by
+from logitkit.runtime.registry_user import RegistryUser
+from logitkit.runtime.shared import shared_by
 from logitkit_adapters.hooks.recent import ENTRY_BYTES, Recent
 from logitkit_adapters.vllm import configurations as configurations_module
 from logitkit_adapters.vllm import verdicts

@@ -7,7 +7,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, STAY, ByteDfa, TokenAutomaton
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.vocabulary import Vocabulary
 
 

@@ -2,7 +2,8 @@
 
 from torch import Tensor
 
-from logitkit.runtime import AutomatonRegistry, AutomatonState
+from logitkit.runtime.automaton_registry import AutomatonRegistry
+from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
 
 __all__ = ["advance_rows", "mask_on_host"]

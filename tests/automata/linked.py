@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 import logitkit as lk
-from logitkit.compiler import NestedDfa, nested_grammar_dfa
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.json_schema.compile import schema_grammar
 from logitkit.json_schema.document import load

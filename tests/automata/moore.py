@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler import ByteDfa, SymbolDfa
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
+from logitkit.compiler.characters.subset import SymbolDfa
 
 Step = NDArray[np.int64]
 Accepting = NDArray[np.bool_]

@@ -9,18 +9,15 @@ from functools import cache
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from logitkit.compiler import (
-    NestedDfa,
-    NestedGrammar,
-    NestedRule,
-    TokenAutomaton,
-    nested_grammar_dfa,
-    pushdown_automaton,
-)
-from logitkit.compiler.nested_grammars.nested_grammar import TextFragment
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
+from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, NestedRule, TextFragment
+from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import Alternate, Call, Characters, CharSet, Concat, Empty, Node, Repeat, parse
-from logitkit.runtime import Constraint, shared_by
+from logitkit.runtime.constraint import Constraint
+from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary import Vocabulary
 
 CLOSING = {"{": "}", "[": "]"}

@@ -18,7 +18,7 @@ import torch
 from safetensors.numpy import load, save
 
 import logitkit as lk
-from logitkit.compiler import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.languages import (
     Language,
     LanguageConstraint,
@@ -36,8 +36,9 @@ from logitkit.languages import (
     tag,
 )
 from logitkit.limits import DEFAULT_LIMITS
-from logitkit.runtime import AutomatonFiles, automaton_files, shared_by
-from logitkit.runtime.automaton_files import CHECKSUM
+from logitkit.runtime import automaton_files
+from logitkit.runtime.automaton_files import CHECKSUM, AutomatonFiles
+from logitkit.runtime.shared import shared_by
 from logitkit.tools import Tools
 from logitkit.tools.formats import TOOL_FORMATS
 

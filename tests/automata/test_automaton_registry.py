@@ -9,10 +9,13 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.compiler import DEAD
+from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.errors import PatternTooLarge, StaleAutomaton
-from logitkit.runtime import NEUTRAL, AutomatonRegistry, AutomatonState, Shared, shared, shared_by
+from logitkit.runtime import shared
+from logitkit.runtime.automaton_registry import NEUTRAL, AutomatonRegistry
+from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.mask_cache import ENTRY_BYTES
+from logitkit.runtime.shared import Shared, shared_by
 from tests.automata.registry_vocabularies import context, vocabulary
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, ByteDfa, byte_dfa_of
 from logitkit.compiler.bytes import in_utf8
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
+from logitkit.compiler.language import byte_dfa_of
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import parse

@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler import ByteDfa, Occurrences, anything, intersect_bytes, pattern_dfa
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
+from logitkit.compiler.bytes.byte_intersection import intersect_bytes
+from logitkit.compiler.bytes.concatenation import anything
+from logitkit.compiler.bytes.occurrences import Occurrences
+from logitkit.compiler.language import pattern_dfa
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from tests.examples import examples

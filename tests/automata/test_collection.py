@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import logitkit as lk
-from logitkit.compiler import gc_paused
+from logitkit.compiler.collection import gc_paused
 from logitkit.errors import UnsupportedSchema
 
 VOCABULARY = lk.Vocabulary([*[bytes([b]) for b in range(256)], None], eos_ids=[256])

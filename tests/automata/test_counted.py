@@ -7,7 +7,8 @@ from unittest import mock
 
 import pytest
 
-from logitkit.compiler import is_counted, language
+from logitkit.compiler import language
+from logitkit.compiler.characters.counted import is_counted
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import parse

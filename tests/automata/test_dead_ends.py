@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import logitkit as lk
-from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, STAY, byte_dfa_of
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.bytes.transition_columns import TransitionColumns, starts
+from logitkit.compiler.language import byte_dfa_of
 from logitkit.compiler.tokens.completion.dead_ends import may_have_dead_ends, without_dead_ends
+from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import parse

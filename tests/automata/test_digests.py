@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.compiler import TokenAutomaton
 from logitkit.compiler.bytes import in_utf8
 from logitkit.compiler.bytes.sorting import examples
 from logitkit.compiler.tokens.effects.distinct_sets import digest_of_pairs
 from logitkit.compiler.tokens.fragments import fragment_tokens
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.runtime.row_mask import RowMask
 from logitkit.tracking import rows as tracking_rows
 from tests.automata.collisions import NUMBERS

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler import Occurrences, folded_occurrences
+from logitkit.compiler.bytes.folded_occurrences import folded_occurrences
+from logitkit.compiler.bytes.occurrences import Occurrences
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import case_table

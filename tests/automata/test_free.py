@@ -10,10 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, Occurrences, pattern_dfa, token_automaton
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
+from logitkit.compiler.bytes.occurrences import Occurrences
+from logitkit.compiler.language import pattern_dfa
+from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.limits import DEFAULT_LIMITS
-from logitkit.runtime import AutomatonRegistry, AutomatonState, advance_tensors
+from logitkit.runtime.automaton_registry import AutomatonRegistry
+from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.device_rows import mask_on_device
+from logitkit.runtime.registry_tables import advance_tensors
 from tests.automata.brute_force import targets_by_bytes, targets_by_table
 from tests.automata.host_path import advance_rows, mask_on_host
 from tests.automata.moore import live

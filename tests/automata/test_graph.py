@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from logitkit.compiler import byte_dfa_of
+from logitkit.compiler.language import byte_dfa_of
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import Concat, Empty, Graph, parse

@@ -17,7 +17,7 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.errors import StaleAutomaton
 from logitkit.protocol.state import leaves, map_tensors, select
-from logitkit.runtime import AutomatonRegistry
+from logitkit.runtime.automaton_registry import AutomatonRegistry
 from logitkit.runtime.branching_state import BranchingState
 from logitkit.runtime.logit_arrays import as_array
 from logitkit.runtime.row_mask import RowMask

@@ -10,16 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler import (
-    DEAD,
-    FINISHED,
-    FIRST_STATE,
-    Occurrences,
-    TokenAutomaton,
-    intersect,
-    pattern_dfa,
-    token_automaton,
-)
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
+from logitkit.compiler.bytes.occurrences import Occurrences
+from logitkit.compiler.language import pattern_dfa
+from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.linking.intersection import intersect
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.vocabulary import Vocabulary

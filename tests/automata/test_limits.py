@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import logitkit as lk
-from logitkit.compiler import byte_dfa_of
+from logitkit.compiler.language import byte_dfa_of
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import parse

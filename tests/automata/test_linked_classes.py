@@ -14,8 +14,12 @@ from hypothesis import given, settings
 
 import logitkit as lk
 from logitkit.budget import one_budget
-from logitkit.compiler import DEAD, STAY, NestedDfa, TokenAutomaton, pushdown_automaton
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.string_fragment import StringFragment
+from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
 from tests.automata.linked import SMALL, compiled, written

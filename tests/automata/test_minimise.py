@@ -6,7 +6,9 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler import SymbolDfa, components, minimise
+from logitkit.compiler.characters.components import components
+from logitkit.compiler.characters.minimise import minimise
+from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.limits import DEFAULT_LIMITS
 from tests.automata.moore import live, matrix, moore, reachable, same_language
 from tests.examples import examples

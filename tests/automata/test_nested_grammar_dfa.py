@@ -11,7 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler import NestedGrammar, NestedRule, nested_grammar_dfa
+from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
+from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, NestedRule
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import Alternate, Call, Concat, Node, Repeat, parse

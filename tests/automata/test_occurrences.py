@@ -10,11 +10,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler import DEAD, FIRST_STATE, Occurrences, TokenAutomaton, token_automaton
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.occurrences import Occurrences
+from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
-from logitkit.runtime import AutomatonRegistry, AutomatonState, advance_tensors
+from logitkit.runtime.automaton_registry import AutomatonRegistry
+from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.device_rows import mask_on_device
+from logitkit.runtime.registry_tables import advance_tensors
 from logitkit.vocabulary import Vocabulary
 from tests.automata.host_path import advance_rows, mask_on_host
 from tests.examples import examples

@@ -8,7 +8,7 @@ import pytest
 
 import logitkit as lk
 from benchmarks.suite import Entry
-from logitkit.compiler import pattern_dfa
+from logitkit.compiler.language import pattern_dfa
 from logitkit.vocabulary import Vocabulary
 
 pytest.importorskip(

@@ -14,11 +14,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler import DEAD, NestedDfa, NestedGrammar, NestedRule, pushdown_automaton
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
+from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, NestedRule
+from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, StateFileError
 from logitkit.patterns import Alternate, Call, parse
-from logitkit.runtime import ConstraintState
+from logitkit.runtime.constraint_state import ConstraintState
 from tests.automata.nested_grammars import JSON, Nested, matches, nested_grammars, sequence, text
 from tests.examples import examples
 from tests.vocabularies import tekken

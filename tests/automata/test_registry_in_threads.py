@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.compiler import TokenAutomaton
-from logitkit.runtime import AutomatonRegistry, Shared, shared_by
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.runtime.automaton_registry import AutomatonRegistry
+from logitkit.runtime.shared import Shared, shared_by
 from tests.automata.registry_vocabularies import LETTERS, context, vocabulary
 
 

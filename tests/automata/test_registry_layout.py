@@ -11,8 +11,10 @@ import torch
 
 import logitkit as lk
 from logitkit.errors import BankFull
-from logitkit.runtime import AutomatonState, RegistryLayout, advance_tensors
+from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.device_rows import mask_on_device
+from logitkit.runtime.registry_layout import RegistryLayout
+from logitkit.runtime.registry_tables import advance_tensors
 from tests.automata.host_path import advance_rows, mask_on_host
 
 PATTERNS = ("a*", "(ab|b)+", "[^b]{1,9}a", "(?!aa)[ab]{2,40}", "b?", "(a|b)*a(a|b){5}")

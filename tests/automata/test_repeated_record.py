@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 import logitkit as lk
-from logitkit.compiler import FINISHED, FIRST_STATE, ByteDfa, TokenAutomaton, byte_dfa_of, record_automaton
+from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE, ByteDfa
+from logitkit.compiler.language import byte_dfa_of
 from logitkit.compiler.tokens.records import repeated_record
+from logitkit.compiler.tokens.records.repeated_record import record_automaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import parse

@@ -11,9 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler import DEAD, FINISHED
-from logitkit.runtime import AutomatonRegistry, AutomatonState, advance_tensors
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
+from logitkit.runtime.automaton_registry import AutomatonRegistry
+from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.device_rows import mask_on_device
+from logitkit.runtime.registry_tables import advance_tensors
 from tests.automata.host_path import advance_rows, mask_on_host
 from tests.examples import examples
 

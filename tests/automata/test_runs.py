@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler import Alphabet
 from logitkit.compiler.characters import runs
+from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import Positions, positions_of
 from logitkit.compiler.characters.runs import Runs

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from logitkit.compiler import byte_dfa_of
 from logitkit.compiler.bytes.transition_columns import Moves
+from logitkit.compiler.language import byte_dfa_of
 from logitkit.compiler.tokens.effects.column_store import ColumnStore
 from logitkit.compiler.tokens.effects.token_classes import classes_by_level, classes_by_shape
 from logitkit.limits import DEFAULT_LIMITS

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.compiler.tokens.tables.short_fallbacks import LONG, Rows, chain_lengths, shortened
-from logitkit.runtime import advance_tensors
+from logitkit.runtime.registry_tables import advance_tensors
 from tests.automata.host_path import advance_rows
 
 CLASSES = 5

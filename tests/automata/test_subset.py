@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler import Alphabet
 from logitkit.compiler.characters import subset
+from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.positions import positions_of
 from logitkit.compiler.characters.subset import SymbolDfa, determinise
 from logitkit.limits import DEFAULT_LIMITS

@@ -7,7 +7,8 @@ import re
 import pytest
 
 import logitkit as lk
-from logitkit.compiler import DEAD, pattern_dfa
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.language import pattern_dfa
 from logitkit.errors import ConfigurationError
 from tests.json_schema.acceptance import BYTES
 

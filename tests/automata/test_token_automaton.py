@@ -12,11 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, ByteDfa, TokenAutomaton, byte_dfa_of, token_automaton
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
+from logitkit.compiler.language import byte_dfa_of
+from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import parse
-from logitkit.runtime import RowMask
+from logitkit.runtime.row_mask import RowMask
 from logitkit.vocabulary import Vocabulary
 from tests import vocabularies
 from tests.automata.brute_force import targets_by_bytes, targets_by_table

@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, TokenAutomaton, until_token
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
+from logitkit.compiler.tokens.linking.token_concatenation import until_token
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.vocabulary import Vocabulary

@@ -11,7 +11,7 @@ import torch
 import torch._dynamo
 
 import logitkit as lk
-from logitkit.runtime import ConstraintState
+from logitkit.runtime.constraint_state import ConstraintState
 
 
 def test_tables_stay_in_their_place_while_a_graph_is_traced() -> None:

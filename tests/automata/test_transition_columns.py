@@ -7,8 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler import FIRST_STATE, Occurrences, byte_dfa_of
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.bytes.occurrences import Occurrences
 from logitkit.compiler.bytes.transition_columns import Moves, TransitionColumns, merge, of_bytes, starts, then_byte
+from logitkit.compiler.language import byte_dfa_of
 from logitkit.compiler.tokens.effects import column_store
 from logitkit.compiler.tokens.effects.token_classes import token_classes
 from logitkit.limits import DEFAULT_LIMITS

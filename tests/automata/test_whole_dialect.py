@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler import pattern_dfa
+from logitkit.compiler.language import pattern_dfa
 from logitkit.errors import PatternSyntaxError, PatternTooLarge
 from logitkit.limits import Limits
 from tests.examples import examples

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler import FIRST_STATE, byte_dfa_of, texts_of, word_list_dfa
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.bytes.word_list import texts_of, word_list_dfa
+from logitkit.compiler.language import byte_dfa_of
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import parse

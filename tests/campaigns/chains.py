@@ -16,7 +16,7 @@ import logitkit as lk
 from logitkit import Intersection, Role
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.protocol import leaves, role_of
-from logitkit.runtime import Constraint
+from logitkit.runtime.constraint import Constraint
 from tests.campaigns.campaign import Campaign, drawn
 from tests.registry import EOS, PAD, ROWS, Row
 

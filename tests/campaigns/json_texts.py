@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import logitkit as lk
-from logitkit.compiler import NestedDfa
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from tests.json_schema.acceptance import BYTES
 from tests.json_schema.writing import TooLong, Writer

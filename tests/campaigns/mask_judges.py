@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import logitkit as lk
-from logitkit.compiler import DEAD, ByteDfa, NestedDfa
+from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from tests.automata.brute_force import targets_by_bytes
 from tests.automata.test_pushdown import may_go_on, run_bytes

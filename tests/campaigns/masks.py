@@ -17,7 +17,7 @@ from hypothesis.strategies import DrawFn
 
 import logitkit as lk
 from logitkit import protocol
-from logitkit.compiler import pattern_dfa
+from logitkit.compiler.language import pattern_dfa
 from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLarge, UnsupportedSchema
 from tests.adapters import demo
 from tests.campaigns.campaign import Campaign, drawn

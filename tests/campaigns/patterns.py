@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 import logitkit as lk
-from logitkit.compiler import DEAD, ByteDfa, pattern_dfa
+from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
+from logitkit.compiler.language import pattern_dfa
 from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLarge
 from tests.campaigns.campaign import Campaign, drawn
 from tests.patterns.strategies import ALPHABET, patterns, texts_for

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.sorting import examples
-from logitkit.runtime import Constraint
+from logitkit.runtime.constraint import Constraint
 from tests.automata.digest_attacks import MODULES
 from tests.campaigns import hostile, patterns
 from tests.campaigns.__main__ import main

@@ -22,7 +22,7 @@ from hypothesis.strategies import DrawFn
 import logitkit as lk
 from logitkit.composition import EngineLogits
 from logitkit.errors import BrokenLogits, ConfigurationError, IncompleteOutput, PatternTooLarge, ProcessorError
-from logitkit.sessions import drawn_tokens
+from logitkit.sessions.token_choice import drawn_tokens
 from logitkit_adapters.sessions import Session, continuous, generate_typed
 from logitkit_adapters.transformers import EngineBansWarning, logits_processor
 from tests.campaigns.campaign import Campaign, drawn

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from pydantic import TypeAdapter
 
-from logitkit.compiler import NestedDfa
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.typed_dicts import supported
 from tests.campaigns.campaign import Campaign, drawn

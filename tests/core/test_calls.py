@@ -13,7 +13,7 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.errors import LogitkitError, ProcessorError
 from logitkit.protocol import advance_checked, init_checked, process_checked
-from logitkit.sessions import state_at_seam
+from logitkit.sessions.seam import state_at_seam
 from logitkit.tracking import Request, RequestTracker, Tracker
 from tests.core.misbehaving import BROKEN, Count, Counter
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, StaleAutomaton, StateFileError
-from logitkit.runtime import ConstraintState
+from logitkit.runtime.constraint_state import ConstraintState
 from tests.core.misbehaving import Counter
 from tests.core.state_files import BOTH, PENALTY, TWO, VOCABULARY, context, refuse, rewrite, some_state
 

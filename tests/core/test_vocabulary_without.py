@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.errors import ConfigurationError, LogitkitError, VocabularyError
 from logitkit.languages import any_token, literal, regex, repeat, sequence, special
-from logitkit.runtime import AutomatonFiles, shared_by
+from logitkit.runtime.automaton_files import AutomatonFiles
+from logitkit.runtime.shared import shared_by
 from tests.examples import examples
 
 TOKENS = (b"a", b"b", b"c", b"ab", b"ba", b"bc", b"aab")

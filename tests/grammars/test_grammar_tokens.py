@@ -17,7 +17,7 @@ from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
 from logitkit.compiler.tokens.lookahead.grammar_tokens import grammar_automaton
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS
-from logitkit.runtime import ConstraintState
+from logitkit.runtime.constraint_state import ConstraintState
 from tests.batches import tensor_path
 from tests.examples import examples
 from tests.grammars.pushdowns import DANGLING, POWERS, RIGHT_NESTED, SUM, Pushdown, random_pushdown, run, table

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import logitkit as lk
-from logitkit.compiler import NestedDfa
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import ConfigurationError
 
 # One token a byte: nothing here depends on how texts are cut into tokens.

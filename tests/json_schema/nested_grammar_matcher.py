@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from logitkit.compiler import NestedGrammar
-from logitkit.compiler.nested_grammars.nested_grammar import TextFragment
+from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, TextFragment
 from logitkit.patterns import Alternate, Call, Characters, Concat, Empty, Graph, Machine, Node, Repeat
 
 

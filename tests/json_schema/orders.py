@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from logitkit.compiler import DEAD, NestedDfa
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from tests.automata.test_pushdown import run_bytes
 from tests.json_schema.canonical import canonical
 

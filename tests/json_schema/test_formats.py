@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logitkit.compiler import byte_dfa_of
+from logitkit.compiler.language import byte_dfa_of
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema import StringSet
 from logitkit.json_schema.formats import INTEGERS, REFUSED, STRING_FORMATS

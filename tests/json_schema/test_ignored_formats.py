@@ -11,7 +11,8 @@ import pytest
 
 import logitkit as lk
 from logitkit.errors import UnsupportedSchema
-from logitkit.runtime import AutomatonFiles, shared_by
+from logitkit.runtime.automaton_files import AutomatonFiles
+from logitkit.runtime.shared import shared_by
 from tests.json_schema.acceptance import BYTES
 from tests.json_schema.format_rules import NUMBER_RULES
 from tests.json_schema.judge import judge

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler import NestedDfa
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from tests.counted_calls import calls
 from tests.json_schema.acceptance import BYTES

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logitkit.compiler import byte_dfa_of
+from logitkit.compiler.language import byte_dfa_of
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.json_schema import NumberSet
 from logitkit.limits import DEFAULT_LIMITS, Limits

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler import TextLanguage
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.string_fragment import StringFragment
+from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.string_fragment import string_fragment
 from logitkit.limits import DEFAULT_LIMITS
 from tests.examples import examples

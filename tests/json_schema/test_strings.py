@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logitkit.compiler import TextLanguage, byte_dfa_of
+from logitkit.compiler.language import byte_dfa_of
+from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import PatternSyntaxError, PatternTooLarge
 from logitkit.json_schema import StringSet
 from logitkit.limits import DEFAULT_LIMITS, Limits

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 import logitkit as lk
-from logitkit.compiler import DEAD, NestedDfa
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.json_schema.layout import WIDEST_INDENT
 from tests.json_schema.acceptance import BYTES

@@ -7,7 +7,8 @@ import random
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler import DEAD, NestedDfa
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 
 FAR = 10**6

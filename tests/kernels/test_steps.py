@@ -14,8 +14,8 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.kernels.constraint_step import constraint_step
 from logitkit.protocol import leaves
-from logitkit.runtime import Constraint
 from logitkit.runtime.branching_state import Branching
+from logitkit.runtime.constraint import Constraint
 from tests import continue_saved
 from tests.batches import COLUMNS, run, same_bits, same_state, tensor_path
 from tests.kernels.interpreter import kernels

@@ -12,7 +12,7 @@ from logitkit.languages import Language, any_text, dispatch, either, literal, op
 from logitkit.languages.combined import InOrder
 from logitkit.languages.free_text import AnyText
 from logitkit.protocol.state import select
-from logitkit.runtime import Constraint
+from logitkit.runtime.constraint import Constraint
 from tests.examples import examples
 from tests.languages.comparison import masks_of, rows_of
 from tests.languages.random_languages import languages

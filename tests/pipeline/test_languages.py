@@ -11,7 +11,7 @@ import torch
 
 import logitkit as lk
 from logitkit.batching import BatchedRequests, NewRequest, steps_of
-from logitkit.runtime import Constraint
+from logitkit.runtime.constraint import Constraint
 from tests.batches import tensor_path
 
 VOCABULARY = lk.Vocabulary([*(bytes([b]) for b in b'[]{}":,ab01'), b"]]", b'["', b"01", b"],", None], eos_ids=[15])

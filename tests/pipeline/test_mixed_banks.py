@@ -10,7 +10,7 @@ import torch
 import logitkit as lk
 from logitkit.errors import BatchMismatch
 from logitkit.languages import regex
-from logitkit.runtime import Constraint
+from logitkit.runtime.constraint import Constraint
 from tests.batches import tensor_path
 from tests.pipeline.test_languages import LISTS, VOCABULARY
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler import DEAD, FINISHED
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from tests.examples import examples
 from tests.processors.special_tokens import EOS, FIRST_TOKEN, IDS, NAMES, OTHER, PIECES, THINK, TOKENS, contains, ways
 

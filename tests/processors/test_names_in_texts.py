@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler import DEAD
+from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from tests.batches import tensor_path
 from tests.examples import examples

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler import DEAD, FINISHED
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from tests.examples import examples
 from tests.processors.four_logits import NEVER, on_either_path
 from tests.processors.special_tokens import EOS, NAME, OTHER, PIECES, THINK, TOKENS, WITH_TEXT

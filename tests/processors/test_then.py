@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler import DEAD, FINISHED
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from tests.examples import examples
 from tests.processors.four_logits import NEVER, after

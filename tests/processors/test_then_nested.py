@@ -11,7 +11,7 @@ import torch
 import logitkit as lk
 from logitkit import Then
 from logitkit.batching import BatchedRequests, NewRequest
-from logitkit.compiler import NestedGrammar
+from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar
 from logitkit.errors import ConfigurationError
 from logitkit.patterns import parse
 from tests.automata.nested_grammars import JSON, Nested

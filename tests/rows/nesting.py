@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logitkit as lk
-from logitkit.compiler import NestedGrammar, NestedRule
+from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, NestedRule
 from logitkit.patterns import Alternate, Call, Node, parse
 from tests.automata.nested_grammars import Nested, listed, sequence, text
 from tests.rows.row import EOS, PAD, Row, ids

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import logitkit as lk
-from logitkit.sessions import drawn_tokens
+from logitkit.sessions.token_choice import drawn_tokens
 from tests.sessions.engines import loaded
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 import logitkit as lk
-from logitkit.sessions import drawn_tokens
+from logitkit.sessions.token_choice import drawn_tokens
 from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import model, tokenizer, vocabulary
 from tests.sessions.continuation import PROMPT, PROMPTS, QUESTION, check_weights, fresh_logits, lengths

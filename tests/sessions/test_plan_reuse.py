@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from logitkit import Reuse, plan_reuse
 from logitkit.errors import ArgumentTypeError, ConfigurationError
-from logitkit.sessions import common_prefix
+from logitkit.sessions.reuse import common_prefix
 
 TOKENS = st.lists(st.integers(0, 2), max_size=12)
 

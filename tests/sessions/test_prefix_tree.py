@@ -7,7 +7,9 @@ from collections.abc import Callable
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from logitkit.sessions import PrefixTree, common_prefix, prefix_tree
+from logitkit.sessions import prefix_tree
+from logitkit.sessions.prefix_tree import PrefixTree
+from logitkit.sessions.reuse import common_prefix
 from tests.sessions.work import lines_of
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=8).map(tuple), max_size=10)

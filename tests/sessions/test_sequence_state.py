@@ -13,7 +13,7 @@ import torch
 import logitkit as lk
 from logitkit import SequenceState
 from logitkit.errors import BatchMismatch, ConfigurationError, SampleMismatch, StateFileError
-from logitkit.sessions import Packing
+from logitkit.sessions.packing import Packing
 from logitkit.sessions.sequence_parts import CacheDropped
 from tests.sessions.spelling import Pieces, state_of
 

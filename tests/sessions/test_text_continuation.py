@@ -13,7 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from logitkit.errors import ConfigurationError
-from logitkit.sessions import TextTokenizer, added_text, continuation
+from logitkit.sessions.text_continuation import added_text, continuation
+from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.sessions import Session, continuous
 from tests.adapters.tokenizer_zoo import LOSSLESS, bert, encode, known
 from tests.sessions.engines import ENGINES, loaded

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from logitkit import SequenceState
 from logitkit.errors import ConfigurationError
-from logitkit.sessions import TextTokenizer, cut_text
+from logitkit.sessions.text_cut import cut_text
+from logitkit.sessions.text_tokenizer import TextTokenizer
 from tests.adapters.demo import tokenizer as shipped
 from tests.adapters.tokenizer_zoo import encode, known
 from tests.sessions.spelling import Pieces, SpaceFirst, state_of

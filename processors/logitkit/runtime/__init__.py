@@ -21,33 +21,3 @@ byte_form, examples           a constraint byte by byte, for explanations; match
 shared, automaton_files       automata compiled once per process, and shared with other processes in files
 tracing, width                support for torch.compile; the check of the number of logits columns
 """
-
-from logitkit.runtime.automaton_files import AutomatonFiles as AutomatonFiles
-from logitkit.runtime.automaton_registry import NEUTRAL as NEUTRAL
-from logitkit.runtime.automaton_registry import AutomatonRegistry as AutomatonRegistry
-from logitkit.runtime.automaton_state import AutomatonState as AutomatonState
-from logitkit.runtime.constraint import Constraint as Constraint
-from logitkit.runtime.constraint_state import ConstraintState as ConstraintState
-from logitkit.runtime.registry_layout import RegistryLayout as RegistryLayout
-from logitkit.runtime.registry_tables import advance_tensors as advance_tensors
-from logitkit.runtime.registry_user import RegistryUser as RegistryUser
-from logitkit.runtime.row_mask import RowMask as RowMask
-from logitkit.runtime.shared import Shared as Shared
-from logitkit.runtime.shared import shared_by as shared_by
-from logitkit.runtime.width import check_width as check_width
-
-__all__ = [
-    "NEUTRAL",
-    "AutomatonFiles",
-    "AutomatonRegistry",
-    "AutomatonState",
-    "Constraint",
-    "ConstraintState",
-    "RegistryLayout",
-    "RegistryUser",
-    "RowMask",
-    "Shared",
-    "advance_tensors",
-    "check_width",
-    "shared_by",
-]

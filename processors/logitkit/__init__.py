@@ -12,7 +12,7 @@ if typing.TYPE_CHECKING:
     from logitkit.composition.chain import chain as chain
     from logitkit.configuration.reading import from_config as from_config
     from logitkit.configuration.registration import register as register
-    from logitkit.configuration.schema import config_schema as config_schema
+    from logitkit.configuration.writing import config_schema as config_schema
     from logitkit.configuration.writing import to_config as to_config
     from logitkit.conformance.check import check_processor as check_processor
     from logitkit.constraints.banned_strings import BannedStrings as BannedStrings

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from logitkit.budget import spend, spent, too_much_work
 from logitkit.errors import ConfigurationError, PatternTooLarge
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 
 __all__ = ["Limits", "check_limits"]
 

@@ -8,7 +8,7 @@ MODULES = {
     "chain": "composition.chain",
     "from_config": "configuration.reading",
     "register": "configuration.registration",
-    "config_schema": "configuration.schema",
+    "config_schema": "configuration.writing",
     "to_config": "configuration.writing",
     "check_processor": "conformance.check",
     "BannedStrings": "constraints.banned_strings",

@@ -19,8 +19,7 @@ from logitkit_adapters.cli import main
 from logitkit_adapters.demo.cases import own_case, shipped_cases
 from logitkit_adapters.demo.console import Console
 from logitkit_adapters.demo.contact import Contact
-from logitkit_adapters.demo.run import run_demo
-from logitkit_adapters.demo.table import width
+from logitkit_adapters.demo.run import run_demo, width
 from logitkit_adapters.demo.transformers_engine import TransformersDemo
 from tests.adapters.cli_process import NO_NETWORK, Screen, start
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from logitkit_adapters.cli import main
 from logitkit_adapters.demo.console import Console
-from logitkit_adapters.demo.table import Cell, columns, quoted, visible, width
+from logitkit_adapters.demo.run import Cell, columns, quoted, visible, width
 from tests.adapters.cli_process import ANSWER_CTRL_C, Screen, own, start
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from logitkit_adapters.vllm.clients import Client
-from logitkit_adapters.vllm.turns import Turns
+from logitkit_adapters.vllm.jobs import Turns
 
 
 class Job(NamedTuple):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
 from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, NestedRule, TextFragment
-from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
+from logitkit.compiler.tokens.compile import pushdown_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import Alternate, Call, Characters, CharSet, Concat, Empty, Node, Repeat, parse

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logitkit.errors import BrokenLogits
-from logitkit.runtime.broken_logits import broken_rows, end_broken
 from logitkit.runtime.logit_arrays import as_array, check_left, check_row, is_broken
 from logitkit.runtime.row_mask import WHOLE_BYTES, RowMask
+from logitkit.runtime.tensor_logits import broken_rows, end_broken
 
 NEVER, INF, NAN = float("-inf"), float("inf"), float("nan")
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)

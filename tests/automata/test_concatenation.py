@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.concatenation import after_text, anything, trimmed, until_marker
+from logitkit.compiler.bytes.concatenation import WaysRead, after_text, anything, trimmed, until_marker
 from logitkit.compiler.bytes.occurrences import Occurrences
-from logitkit.compiler.bytes.ways_read import WaysRead
 from logitkit.compiler.language import pattern_dfa
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler.bytes.folded_occurrences import folded_occurrences
-from logitkit.compiler.bytes.occurrences import Occurrences
+from logitkit.compiler.bytes.occurrences import Occurrences, folded_occurrences
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import case_table

@@ -17,7 +17,7 @@ from logitkit.budget import one_budget
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.string_fragment import StringFragment
-from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
+from logitkit.compiler.tokens.compile import pushdown_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.tables.token_table import STAY
 from logitkit.constraints.json_schema import SCHEMA_LIMITS

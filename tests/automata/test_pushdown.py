@@ -18,7 +18,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, NestedRule
-from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
+from logitkit.compiler.tokens.compile import pushdown_automaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, StateFileError
 from logitkit.patterns import Alternate, Call, parse
 from logitkit.runtime.constraint_state import ConstraintState

@@ -18,8 +18,7 @@ from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.utf8_subroutines import utf8_subroutines
 from logitkit.compiler.language import symbol_dfa_of
-from logitkit.compiler.tokens.compile import token_automaton
-from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
+from logitkit.compiler.tokens.compile import pushdown_automaton, token_automaton
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import parse

@@ -10,7 +10,7 @@ import torch
 
 import logitkit as lk
 from logitkit.errors import VocabularyError
-from logitkit.runtime.width import check_width
+from logitkit.runtime.logit_arrays import check_width
 from tests.processors.four_logits import on_either_path
 
 # Ids:                             0     1     2 = EOS

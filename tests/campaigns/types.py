@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import ConfigurationError
-from logitkit.json_schema.typed_dicts import supported
+from logitkit.json_schema.python_types import supported
 from tests.campaigns.campaign import Campaign, drawn
 from tests.campaigns.json_texts import compiled, written
 from tests.json_schema.random_types import TEXTS, TYPES, Drawn

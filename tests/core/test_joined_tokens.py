@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from logitkit.vocabulary.joined_tokens import JoinedTokens
+from logitkit.vocabulary.trie import JoinedTokens
 from tests import vocabularies
 from tests.examples import examples
 

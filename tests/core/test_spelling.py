@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.vocabulary.spelling import fewest_tokens
+from logitkit.languages.free_text import fewest_tokens
 
 TEXT = st.text("abc", min_size=1, max_size=4).map(str.encode)
 

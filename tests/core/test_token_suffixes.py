@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.vocabulary.joined_tokens import JoinedTokens
 from logitkit.vocabulary.token_suffixes import TokenSuffixes
+from logitkit.vocabulary.trie import JoinedTokens
 from tests.examples import examples
 
 TOKENS = st.lists(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
-from logitkit.explaining.spelled import spelled
+from logitkit.explaining.token_texts import spelled
 from logitkit.patterns import Characters, parse
 from tests.explaining.small_patterns import (
     FEW,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from logitkit.explaining.byte_language import automaton
+from logitkit.explaining.pattern_sources import automaton
 from logitkit.explaining.schema_sources import schema_sources
 from logitkit.json_schema.document import load
 from logitkit.languages import json_schema

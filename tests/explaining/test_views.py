@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from logitkit.explaining.explanation import Effect, Explanation, Refusal, Source, Step
-from logitkit.explaining.visible_text import width
+from logitkit.explaining.token_texts import width
 from tests.explaining.explanations import HOSTILE, MONTH, PATTERN, TEXTS, Parsed, refused
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
-from logitkit.compiler.tokens.lookahead.grammar_tokens import grammar_automaton
+from logitkit.compiler.tokens.grammar_tokens import grammar_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime.constraint import Constraint

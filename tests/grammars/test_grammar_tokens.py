@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
-from logitkit.compiler.tokens.lookahead.grammar_tokens import grammar_automaton
+from logitkit.compiler.tokens.grammar_tokens import grammar_automaton
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime.constraint_state import ConstraintState

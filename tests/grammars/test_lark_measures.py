@@ -8,7 +8,7 @@ import lark
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.grammars.lark.common import COMMON
+from logitkit.grammars.lark.literals import COMMON
 from logitkit.grammars.lark.parse import parse_lark
 from logitkit.grammars.lark.terminals import Terminals
 from logitkit.limits import DEFAULT_LIMITS

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, UnsupportedSchema
-from logitkit.json_schema.distinct_schemas import DistinctSchemas
 from logitkit.json_schema.document import load
 from logitkit.json_schema.keywords import OF_LIST, OF_NAMES, OF_ONE
+from logitkit.json_schema.schema_places import DistinctSchemas
 from tests.automata.linked import SMALL
 from tests.examples import examples
 from tests.json_schema.generated import schemas

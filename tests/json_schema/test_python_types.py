@@ -38,7 +38,7 @@ from pydantic.networks import IPvAnyNetwork
 import logitkit as lk
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.document import load
-from logitkit.json_schema.typed_dicts import supported
+from logitkit.json_schema.python_types import supported
 from tests.json_schema.acceptance import BYTES, acceptor, nested
 from tests.json_schema.python_types import CHARACTERS, CLASSES, LONG, TYPES, Point, SecretHexadecimal
 from tests.json_schema.writing import Writer

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from logitkit.sessions import prefix_tree
-from logitkit_adapters.sessions import Session, cached_sequences, ready_sequences
+from logitkit_adapters.sessions import Session, cached_sequences
+from logitkit_adapters.sessions import cached_sequences as ready_sequences
 from tests.sessions.alone import alone
 from tests.sessions.engines import ENGINES, loaded, watched
 from tests.sessions.test_caches_that_cannot_be_cut import sliding

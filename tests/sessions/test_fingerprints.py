@@ -16,7 +16,7 @@ from mlx.utils import tree_flatten, tree_unflatten
 
 from logitkit_adapters.demo import gguf_path
 from logitkit_adapters.sessions import continuous
-from logitkit_adapters.sessions.checksum import CHUNK, checksum
+from logitkit_adapters.sessions.shared_model import CHUNK, checksum
 from tests.sessions.engines import loaded
 from tests.sessions.one_layer import fresh_llama
 

@@ -11,8 +11,8 @@ import logitkit as lk
 from logitkit.sessions.text_continuation import added_text
 from logitkit.sessions.text_tokenizer import REPLACEMENT, TextTokenizer
 from logitkit_adapters.sessions import Session
+from logitkit_adapters.sessions.generation_stream import TextPieces
 from logitkit_adapters.sessions.text_before_stop import TextBeforeStop
-from logitkit_adapters.sessions.text_pieces import TextPieces
 from tests.adapters.tokenizer_zoo import LOSSLESS, encode, known
 from tests.sessions.engines import ENGINES, loaded
 

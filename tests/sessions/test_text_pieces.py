@@ -8,7 +8,7 @@ import pytest
 
 from logitkit.sessions.text_continuation import added_text
 from logitkit.sessions.text_tokenizer import TextTokenizer
-from logitkit_adapters.sessions.text_pieces import TextPieces
+from logitkit_adapters.sessions.generation_stream import TextPieces
 from tests.adapters.tokenizer_zoo import LOSSLESS, encode, known
 
 TEXTS = ("Hello world, it's é € 😀 日本 fine", " a  b \n c", "👩‍👩‍👧 ok x", "don't . , ! stop")

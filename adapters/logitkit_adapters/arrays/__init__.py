@@ -1,9 +1,9 @@
 """Conversion between arrays of every engine and torch tensors, without a copy if their memory allows it.
 
 conversion      logits_to_torch, ids_to_torch and call_to_torch: the entry points for hooks
-torch_tensors, numpy_arrays, mlx_arrays, lists    one array type each
+torch_tensors, numpy_arrays, mlx_arrays           one array type each
 mlx_masks       masks computed in mlx
-overlap         whether two arrays share memory
+array_memory    lists of numbers, and whether two arrays share memory
 """
 
 from logitkit_adapters.arrays.conversion import Ids as Ids

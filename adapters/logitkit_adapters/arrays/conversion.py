@@ -29,7 +29,8 @@ import torch
 from torch import Tensor
 
 from logitkit.errors import BatchMismatch, ConfigurationError
-from logitkit_adapters.arrays import lists, numpy_arrays, torch_tensors
+from logitkit_adapters.arrays import array_memory as lists
+from logitkit_adapters.arrays import numpy_arrays, torch_tensors
 from logitkit_adapters.loaded_class import is_instance
 
 __all__ = ["Ids", "Logits", "Returned", "call_to_torch", "ids_to_torch", "logits_to_torch"]

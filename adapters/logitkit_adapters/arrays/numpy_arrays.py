@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
-from logitkit_adapters.arrays.overlap import overlaps
+from logitkit_adapters.arrays.array_memory import overlaps
 from logitkit_adapters.arrays.torch_tensors import dense
 
 __all__ = ["from_torch", "to_torch"]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
-from logitkit_adapters.arrays.overlap import overlaps
+from logitkit_adapters.arrays.array_memory import overlaps
 
 __all__ = ["dense", "from_torch", "to_torch"]
 

@@ -6,8 +6,7 @@ import argparse
 from typing import Any
 
 from logitkit_adapters.cli.definitions import KINDS, add_shared, compiled
-from logitkit_adapters.cli.interrupts import ctrl_c_exits
-from logitkit_adapters.cli.usage import add_command, text_argument, write_results
+from logitkit_adapters.cli.usage import add_command, ctrl_c_exits, text_argument, write_results
 
 __all__ = ["add", "run"]
 
@@ -70,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _lines(report: dict[str, Any]) -> list[str]:
     """Return a report as lines of text, without the explanation of a text."""
-    from logitkit.explaining.visible_text import quoted
+    from logitkit.explaining.token_texts import quoted
 
     return [
         f"states    {report['states']:,}",

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from logitkit_adapters.cli import check, demo, doctor, explain
-from logitkit_adapters.cli.interrupts import INTERRUPTED
-from logitkit_adapters.cli.usage import UsageError
+from logitkit_adapters.cli.usage import INTERRUPTED, UsageError
 
 __all__ = ["main"]
 

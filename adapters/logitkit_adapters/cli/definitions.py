@@ -13,8 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from logitkit_adapters.cli.imported import imported, names_type
-from logitkit_adapters.cli.interrupts import ctrl_c_exits
-from logitkit_adapters.cli.usage import UsageError, text_argument
+from logitkit_adapters.cli.usage import UsageError, ctrl_c_exits, text_argument
 
 __all__ = ["KINDS", "add_shared", "compiled"]
 
@@ -160,7 +159,7 @@ def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[C
         LogitkitError: The definition is wrong.
     """
     import logitkit as lk
-    from logitkit.grammars.lark.advice import lark_advice
+    from logitkit.grammars.lark.differences import lark_advice
     from logitkit.json_schema.document import load
     from logitkit.json_schema.misspelt import misspelt
     from logitkit.json_schema.searched_patterns import searched_patterns

@@ -9,8 +9,7 @@ from functools import partial
 from io import StringIO
 from typing import Any
 
-from logitkit_adapters.cli.interrupts import ctrl_c_exits
-from logitkit_adapters.cli.usage import UsageError, add_command, whole_number, write_page
+from logitkit_adapters.cli.usage import UsageError, add_command, ctrl_c_exits, whole_number, write_page
 
 __all__ = ["add", "run"]
 
@@ -79,8 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         from logitkit_adapters.demo.cases import own_case, shipped_cases
         from logitkit_adapters.demo.llama_cpp_engine import LlamaCppDemo
         from logitkit_adapters.demo.mlx_lm_engine import MlxLmDemo
-        from logitkit_adapters.demo.page import DemoPage
-        from logitkit_adapters.demo.report import DemoReport
+        from logitkit_adapters.demo.page import DemoPage, DemoReport
         from logitkit_adapters.demo.run import run_demo
         from logitkit_adapters.demo.transformers_engine import TransformersDemo
     try:

@@ -14,8 +14,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from time import perf_counter
 from typing import Any
 
-from logitkit_adapters.cli.interrupts import ctrl_c_exits
-from logitkit_adapters.cli.usage import add_command, write_results
+from logitkit_adapters.cli.usage import add_command, ctrl_c_exits, write_results
 
 __all__ = ["add", "run"]
 

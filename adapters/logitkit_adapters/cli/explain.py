@@ -7,8 +7,7 @@ import sys
 from typing import Any
 
 from logitkit_adapters.cli.definitions import KINDS, add_shared, compiled
-from logitkit_adapters.cli.interrupts import ctrl_c_exits
-from logitkit_adapters.cli.usage import add_command, text_argument, write_page, write_results
+from logitkit_adapters.cli.usage import add_command, ctrl_c_exits, text_argument, write_page, write_results
 
 __all__ = ["add", "run"]
 

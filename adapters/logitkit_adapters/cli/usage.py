@@ -1,15 +1,44 @@
-"""Arguments of commands, the error for wrong ones, and what commands write: results and pages."""
+"""Arguments of commands, the error for wrong ones, what commands write, and Ctrl-C while modules are imported."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["UsageError", "add_command", "text_argument", "whole_number", "write_page", "write_results"]
+__all__ = [
+    "INTERRUPTED",
+    "UsageError",
+    "add_command",
+    "ctrl_c_exits",
+    "text_argument",
+    "whole_number",
+    "write_page",
+    "write_results",
+]
+
+INTERRUPTED = 130
+
+
+@contextmanager
+def ctrl_c_exits() -> Iterator[None]:
+    """End the process immediately on Ctrl-C: some modules turn an interrupt during their import into another error."""
+    main_thread = threading.current_thread() is threading.main_thread()
+    if not main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class UsageError(Exception):

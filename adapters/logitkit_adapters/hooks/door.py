@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from logitkit.composition.engine_ends import check_ends
-from logitkit.composition.engine_tokens import check_tokens_agree
+from logitkit.composition.engine_vocabulary import check_ends, check_tokens_agree
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.processor import Processor, is_processor
 from logitkit.vocabulary.vocabulary import Vocabulary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 
 __all__ = ["columns_of", "ends_of", "ids_of"]
 

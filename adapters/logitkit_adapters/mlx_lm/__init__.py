@@ -2,7 +2,7 @@
 
 hook                logits_processor: the hook for `generate(logits_processors=[...])`; vocabulary
 beginning, caller   how much of the prompt the first call shows, and what the calling frame reveals of the rest
-engine              session support: sequence runs one sequence with its cache (files, rope), batch steps several rows together
+engine              session support: sequence runs one sequence with its cache (files), batch steps several rows together
 """
 
 from typing import TYPE_CHECKING

@@ -14,7 +14,7 @@ import torch
 from mlx.utils import tree_flatten
 from mlx_lm.models import cache as mlx_cache
 
-from logitkit_adapters.sessions.checksum import checksum
+from logitkit_adapters.sessions.shared_model import checksum
 
 __all__ = ["fingerprint", "read", "write"]
 

@@ -31,7 +31,7 @@ import logitkit
 from logitkit.errors import BatchMismatch, BrokenLogits, VocabularyError
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
-from logitkit.runtime.broken_logits import UNREAD
+from logitkit.runtime.tensor_logits import UNREAD
 from logitkit.tracking import SequenceTracker, Tracker
 from logitkit.tracking.padding import Padding
 from logitkit_adapters import tokenizers

@@ -1,8 +1,4 @@
-"""A sequence in mlx-lm, with the caches of its layers.
-
-An array that is not computed yet can be computed only by the thread that asked for it, as each has its own streams. So all that
-a sequence or a snapshot keeps is computed at once: another thread may go on with it.
-"""
+"""A sequence in mlx-lm, with the caches of its layers, which can move to other positions."""
 
 from __future__ import annotations
 
@@ -20,13 +16,56 @@ from logitkit.errors import ConfigurationError
 from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.arrays import logits_to_torch
 from logitkit_adapters.mlx_lm import files
-from logitkit_adapters.mlx_lm.rope import KeyRotations
-from logitkit_adapters.sessions.array_caches import ArrayEngine, ArraySequence, Layers, SavedSegments, Segment
+from logitkit_adapters.sessions.array_caches import (
+    ArrayEngine,
+    ArraySequence,
+    Layers,
+    SavedSegments,
+    Segment,
+    cannot_shift,
+    is_near,
+)
 from logitkit_adapters.sessions.likeliest import two_likeliest
 from logitkit_adapters.sessions.sequence import SavedSequence
 from logitkit_adapters.sessions.shared_model import shared_by
 
-__all__ = ["MlxLmEngine", "MlxLmSequence"]
+__all__ = ["KeyRotations", "MlxLmEngine", "MlxLmSequence"]
+
+
+class KeyRotations:
+    """The rotary position embeddings of a model's layers; see `Rotation` for its methods.
+
+    Args:
+        model: A model of mlx-lm.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._name = type(model).__name__
+        self._ropes: list[Any] = [getattr(getattr(layer, "self_attn", None), "rope", None) for layer in model.layers]
+
+    def check(self, layers: Layers) -> None:
+        """Raise `ConfigurationError` unless keys are rotated by their positions."""
+        if None in self._ropes:
+            raise cannot_shift(
+                f"{self._name} has no rotary position embedding: a learned position cannot be taken out of a key"
+            )
+        for place, (keys, _) in enumerate(layers):
+            moved = self.back(keys[:, :, 1:], 1, place)
+            there = keys[:, :, :-1].astype(mx.float32)
+            if not is_near(moved.astype(mx.float32), there, mx.finfo(keys.dtype).eps):
+                raise cannot_shift(f"{self._name} rotates keys in an unsupported way")
+
+    def back(self, keys: mx.array, positions: int, layer: int) -> mx.array:
+        """Return the keys of a layer rotated to positions that are lower by `positions`."""
+        _, heads, length, size = keys.shape
+        # A module assigns consecutive positions to the tokens of a row, but the same ones to all rows.
+        rows = keys.astype(mx.float32).reshape(heads, length, 1, size).swapaxes(0, 1)
+        # Some kinds also multiply the keys by a constant, which has already been done.
+        rope = self._ropes[layer]
+        factor = rope(mx.ones((1, 1, 1, size)), offset=0)
+        turned: mx.array = rope(rows / factor, offset=-positions)
+        return turned.swapaxes(0, 1).reshape(keys.shape).astype(keys.dtype)
+
 
 # The number of tokens that `generate_step` runs through the model at a time.
 STEP = 2048

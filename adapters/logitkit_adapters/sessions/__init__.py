@@ -2,11 +2,11 @@
 
 session            Session: independent calls that share prefixes (base_session, session_call, cached_sequences, row_writer)
 generated          the rows that a session returns; end_of_row says why a row ended
-generation_stream  the text of a generation in pieces (text_pieces, text_before_stop)
-typed              generate_typed: a value of a type (typed_arguments, typed_output, typed_results)
+generation_stream  the text of a generation in pieces (text_before_stop)
+typed              generate_typed: a value of a type (typed_output, typed_results)
 rows_together      the rows of a call that share batches
 generator          continuous: batches of rows to continue (generator_options, initial_state, decoding, beam_search, written_rows,
-                   rows_of_pads), or to read while they are generated (state_stream)
+                   rows_of_pads), or to read while they are generated (generation_stream)
 text_probabilities the probability of each of several texts after a prompt
 tracing            trace: an explanation of an output, with the probabilities of the model
 text_model         the model as these three use it
@@ -14,7 +14,7 @@ engines            find the engine of a model; sequence and batch define what an
 batch_of_sequences an engine that runs the rows of a batch one at a time
 array_caches       the base classes of engines whose caches are arrays of keys and values, with snapshots that share memory
 prompts            parse the kinds of prompt that both accept
-checksum, shared_model, ready_sequences, likeliest    identity and locks of models, reusable sequences, greedy choice
+shared_model, likeliest        identity and locks of models, reusable sequences, greedy choice
 sampling_options   options of the engines' own generate, refused with the processor to use
 """
 

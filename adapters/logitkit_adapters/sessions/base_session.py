@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
-from logitkit.parameters.integers import checked_integer
+from logitkit.parameters.scalars import checked_integer
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
 from logitkit_adapters.sessions.generation_stream import GenerationStream
 from logitkit_adapters.sessions.prompts import Prompt, read_prompts

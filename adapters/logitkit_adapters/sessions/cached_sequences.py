@@ -1,17 +1,54 @@
-"""The cached sequences of a session, and their reuse for a prompt."""
+"""The cached sequences of a session, and their reuse for a prompt; some can be continued without a copy."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from logitkit.sessions.prefix_tree import Entry, Match, PrefixTree
 from logitkit.sessions.reuse import Reuse, plan_reuse
-from logitkit_adapters.sessions.ready_sequences import ReadySequences
 from logitkit_adapters.sessions.sequence import CachedSequence, SavedSequence, SequenceEngine
 
-__all__ = ["Begun", "CachedSequences"]
+__all__ = ["Begun", "CachedSequences", "ReadySequences"]
+
+
+class ReadySequences:
+    """Sequences that are not in use, by their tokens.
+
+    Args:
+        room: The maximum number of tokens of all sequences except the last one.
+        held: The sequences, the last one at the end.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self.held: OrderedDict[tuple[int, ...], CachedSequence] = OrderedDict()
+        self._tokens = 0
+
+    def hold(self, sequence: CachedSequence) -> None:
+        """Add a sequence as the last one; evicts the oldest ones if they exceed the limit."""
+        tokens = sequence.tokens
+        self.take(tokens)
+        self.held[tokens] = sequence
+        self._tokens += len(tokens)
+        while self._tokens - len(tokens) > self._room:
+            gone, _ = self.held.popitem(last=False)
+            self._tokens -= len(gone)
+
+    def take(self, tokens: tuple[int, ...]) -> CachedSequence | None:
+        """Remove and return a sequence, or return None if it is not here."""
+        sequence = self.held.pop(tokens, None)
+        if sequence is not None:
+            self._tokens -= len(tokens)
+        return sequence
+
+    def clear(self) -> None:
+        """Hold none."""
+        self.held.clear()
+        self._tokens = 0
+
 
 # The number of tokens of sequences, besides the last one, that can be continued without a copy.
 READY = 4096

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from logitkit.composition.engine_ends import parts_of
-from logitkit.composition.engine_tokens import check_tokens_agree
+from logitkit.composition.engine_vocabulary import check_tokens_agree, parts_of
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.protocol.processor import Processor
 from logitkit.vocabulary import Vocabulary

@@ -14,12 +14,12 @@ from logitkit.protocol.processor import Processor
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit_adapters.sessions.decoding import finished, write
 from logitkit_adapters.sessions.engines import batch_engine_of, check_tokens
+from logitkit_adapters.sessions.generation_stream import StateStream
 from logitkit_adapters.sessions.generator_options import OPTIONS, GeneratorOptions
 from logitkit_adapters.sessions.initial_state import initial_state, opened
 from logitkit_adapters.sessions.prompts import Prompt
 from logitkit_adapters.sessions.rows_of_pads import write_others
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
-from logitkit_adapters.sessions.state_stream import StateStream
 from logitkit_adapters.sessions.written_rows import Steps
 
 __all__ = ["Continuous", "continuous"]

@@ -7,12 +7,11 @@ from typing import Any, Self
 
 import torch
 
-from logitkit.composition.engine_ends import check_ends, vocabulary_ends
+from logitkit.composition.engine_vocabulary import check_ends, vocabulary_ends
 from logitkit.errors import ConfigurationError
-from logitkit.parameters.integers import checked_integer
-from logitkit.parameters.reals import checked_real
+from logitkit.parameters.scalars import checked_integer, checked_real
+from logitkit.protocol.described import same_processor
 from logitkit.protocol.processor import Processor, check_is_processor, name_of
-from logitkit.protocol.same_processor import same_processor
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.sessions.batch import BatchEngine

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from logitkit.errors import ConfigurationError
 from logitkit.sessions.cache_port import SavedCache
-from logitkit.sessions.same_tokenizer import check_same_tokenizer
 from logitkit.sessions.sequence_parts import RowPiece, carried, put_together, weights_of
 from logitkit.sessions.sequence_state import SequenceState
-from logitkit.sessions.text_tokenizer import TextTokenizer
+from logitkit.sessions.text_tokenizer import TextTokenizer, check_same_tokenizer
 from logitkit_adapters.sessions.batch import BatchEngine
 from logitkit_adapters.sessions.prompts import Prompt, read_prompts
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 
 __all__ = ["Prompt", "read_prompts", "stands_for_several"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from logitkit.composition.engine_ends import vocabulary_ends
+from logitkit.composition.engine_vocabulary import vocabulary_ends
 from logitkit.errors import BrokenLogits
 from logitkit.sessions.reuse import Reuse
 from logitkit.sessions.sequence_state import SequenceState

@@ -7,20 +7,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from logitkit.composition.engine_ends import check_ends, vocabulary_ends
-from logitkit.parameters.integers import checked_integer
+from logitkit.composition.engine_vocabulary import check_ends, vocabulary_ends
+from logitkit.parameters.scalars import checked_integer
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit_adapters.sessions.base_session import CREATION, MOST, BaseSession
 from logitkit_adapters.sessions.cached_sequences import Begun, CachedSequences
 from logitkit_adapters.sessions.engines import check_tokens, engine_of
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
+from logitkit_adapters.sessions.generation_stream import TextPieces
 from logitkit_adapters.sessions.generator import continuous
 from logitkit_adapters.sessions.row_writer import RowWriter
 from logitkit_adapters.sessions.rows_together import NOTHING, generated_rows, text_of
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 from logitkit_adapters.sessions.session_call import SessionCall
 from logitkit_adapters.sessions.text_before_stop import TextBeforeStop
-from logitkit_adapters.sessions.text_pieces import TextPieces
 
 __all__ = ["Session"]
 

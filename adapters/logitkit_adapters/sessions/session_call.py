@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from logitkit.errors import ConfigurationError
-from logitkit.parameters.integers import checked_integer
-from logitkit.parameters.reals import checked_real
+from logitkit.parameters.scalars import checked_integer, checked_real
 from logitkit_adapters.sessions.generator_options import MOST, MOST_PENALTY
 
 __all__ = ["SessionCall"]

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from logitkit.composition.chain import chain
-from logitkit.composition.engine_tokens import check_tokens_agree
+from logitkit.composition.engine_vocabulary import check_tokens_agree
 from logitkit.output_types import OutputType
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.sessions.tokenizations import Row, contexts_of, log_probs_of

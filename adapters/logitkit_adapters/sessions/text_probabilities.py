@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from logitkit.errors import BrokenLogits, ConfigurationError
-from logitkit.parameters.integers import checked_integer
+from logitkit.parameters.scalars import checked_integer
 from logitkit.sessions.tokenizations import tokenizations
 from logitkit_adapters.sessions.prompts import Prompt
 from logitkit_adapters.sessions.text_model import text_model

@@ -8,7 +8,7 @@ from typing import Any
 from logitkit.errors import ConfigurationError
 from logitkit.explaining.explain import explain
 from logitkit.explaining.explanation import Explanation
-from logitkit.explaining.spelled import spelled
+from logitkit.explaining.token_texts import spelled
 from logitkit.output_types import output_type_of
 from logitkit_adapters.sessions.prompts import Prompt
 from logitkit_adapters.sessions.text_model import text_model

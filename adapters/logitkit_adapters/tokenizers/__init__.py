@@ -2,7 +2,7 @@
 
 recovery        vocabulary: detect the kind of tokenizer, read it and verify the result
 tokenizers_backend, byte_ranks, sentencepiece_model    one kind of tokenizer each
-decoder_chain, byte_alphabet    turn pieces into bytes
+decoder_chain                   turn pieces into bytes
 verification    compare the bytes with the tokenizer's own decoder and encoder
 reading         the result of reading a tokenizer, and the error if it cannot be read
 """

@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 from logitkit_adapters.tokenizers.decoder_chain import DecoderChain
 from logitkit_adapters.tokenizers.reading import Reading, is_special, refusal
 from logitkit_adapters.tokenizers.verification import verify_decoder

@@ -1,12 +1,11 @@
 """logitkit in transformers.
 
 hook                   logits_processor: the hook for `generate(logits_processor=[...])`
-caller                 whether `generate` has just begun
 engine_bans            warn of bans of `generate` that leave none of the tokens that a constraint allows
 continuous_batching    the same for continuous batching
 vocabulary             the vocabulary of a tokenizer
 engine                 session support: sequence and recurrent run one sequence, batch runs rows
-                       (model, cache_argument, rope, batch_cache)
+                       (model, cache_argument)
 fixed_cache, prefill   a cache of fixed shape, and prompts fed into it (prefill_arguments, static_layers)
 """
 

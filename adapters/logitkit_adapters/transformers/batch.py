@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -13,16 +14,52 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import Cache, DynamicCache
+from transformers.cache_utils import DynamicLayer
 
 from logitkit.sessions.cache_port import SavedCache
 from logitkit.sessions.packing import Packing
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.sessions.batch import BatchEngine
-from logitkit_adapters.transformers.batch_cache import branched, cache_of, plain_layers
 from logitkit_adapters.transformers.model import TransformersModel
 
-__all__ = ["TransformersBatches"]
+__all__ = ["TransformersBatches", "branched", "cache_of", "plain_layers"]
+
+# The keys and values of a layer, [R, heads, columns, size]; None for a layer that uses those of another.
+Layers = Sequence[tuple[Tensor, Tensor] | None]
+
+
+def plain_layers(cache: Any) -> Layers | None:
+    """Return the keys and values of a cache, or None if it may have dropped or changed some."""
+    if type(cache) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in cache.layers):
+        return None
+    layers: list[Any] = cache.layers
+    return [(layer.keys, layer.values) if layer.is_initialized else None for layer in layers]
+
+
+def cache_of(layers: Layers) -> DynamicCache:
+    """Return a cache of keys and values."""
+    cache, made = DynamicCache(), []
+    for pair in layers:
+        layer: Any = DynamicLayer()  # type: ignore[no-untyped-call]
+        if pair is not None:
+            layer.lazy_initialization(*pair)
+            layer.keys, layer.values = pair
+        made.append(layer)
+    cache.layers = made
+    return cache
+
+
+def branched(cache: Cache) -> Cache | None:
+    """Return a cache that can be fed without changing the given one, or None if it cannot be copied."""
+    layers = plain_layers(cache)
+    if layers is not None:
+        return cache_of(layers)
+    try:
+        return copy.deepcopy(cache)
+    except (RuntimeError, TypeError, NotImplementedError):
+        return None
+
 
 FILE = "transformers.safetensors"
 # The number of logits of one forward pass: a gigabyte in float32.

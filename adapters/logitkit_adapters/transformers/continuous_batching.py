@@ -16,8 +16,8 @@ import torch
 import transformers
 from torch import Tensor
 
-from logitkit.composition.engine_ends import check_ends
 from logitkit.composition.engine_logits import EngineLogits
+from logitkit.composition.engine_vocabulary import check_ends
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.tracking import Request, RequestTracker

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import StaticCache
 
 from logitkit.errors import ConfigurationError
-from logitkit.parameters.integers import checked_integer
+from logitkit.parameters.scalars import checked_integer
 from logitkit_adapters.transformers.cache_argument import cache_argument
 from logitkit_adapters.transformers.static_layers import check_layers, check_writable, layers_of, repeated
 

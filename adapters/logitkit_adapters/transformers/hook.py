@@ -19,19 +19,23 @@
 - *Assisted decoding with another tokenizer* is not supported: it shows the hook ids of two vocabularies. The hook raises if their
   sizes differ, and cannot detect it otherwise.
 - *Continuous batching* (`generate_batch`, `cache_implementation="paged"`) ignores `logits_processor`: use `continuous_batching`.
+
+Whether `generate` of transformers has just begun, which it does not tell hooks.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 import transformers
 from torch import Tensor
 
 from logitkit.composition.conflicts import eos_ids_of
-from logitkit.composition.cut_off import cut_off_rows
+from logitkit.composition.empty_rows import cut_off_rows
 from logitkit.errors import BatchMismatch, BrokenLogits, ConfigurationError
 from logitkit.protocol.calls import by_tensors, check_gradient
 from logitkit.protocol.context import Context
@@ -43,11 +47,28 @@ from logitkit.tracking.padding import Padding
 from logitkit_adapters.hooks.door import processor_for
 from logitkit_adapters.hooks.engine_hook import EngineHook
 from logitkit_adapters.hooks.known_prompt import WarnOnce
-from logitkit_adapters.transformers.caller import begins_generation
 from logitkit_adapters.transformers.engine_bans import warn_of_cut_off, warn_of_settings
 from logitkit_adapters.transformers.vocabulary import vocabulary
 
-__all__ = ["TransformersLogitsProcessor", "logits_processor"]
+__all__ = ["TransformersLogitsProcessor", "begins_generation", "logits_processor"]
+
+MODULE = "transformers.generation.utils"
+
+
+def begins_generation() -> bool:
+    """Return whether the hook is called for the first token of greedy search or sampling, and not for drafts.
+
+    Only warnings may depend on it: in other versions of transformers, the variables may have other names.
+    """
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - the public way, inspect.stack, reads source files
+    first = None
+    while frame is not None:
+        if frame.f_globals.get("__name__") == MODULE:
+            if frame.f_code.co_name == "_assisted_decoding":
+                return False
+            first = first or frame
+        frame = frame.f_back
+    return first is not None and first.f_code.co_name == "_sample" and "next_tokens" not in first.f_locals
 
 
 class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):

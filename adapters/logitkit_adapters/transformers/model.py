@@ -17,7 +17,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.hooks.model_tokens import ends_of
 from logitkit_adapters.sessions.array_caches import ArrayEngine
-from logitkit_adapters.sessions.checksum import checksum
+from logitkit_adapters.sessions.shared_model import checksum
 from logitkit_adapters.transformers.cache_argument import cache_argument, makes_own_cache
 
 __all__ = ["TransformersModel", "is_recurrent", "reads_pads"]

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import StaticCache
 
 from logitkit.errors import BatchMismatch, ConfigurationError
-from logitkit.parameters.integers import checked_integer
+from logitkit.parameters.scalars import checked_integer
 from logitkit.sessions import prefill_mask
 from logitkit_adapters.transformers.fixed_cache import FixedCache, allocate, held_by
 from logitkit_adapters.transformers.static_layers import check_layers, check_writable, layers_of

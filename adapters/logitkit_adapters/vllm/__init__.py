@@ -9,7 +9,7 @@ early_ends, watching        texts that end before their constraint allows it, an
 admission          a server compiles configurations in other processes before it admits a request
 request_checks, answers, internals    changed classes of HTTP requests; errors with a status; private names of vLLM
 compiler, compile_process, compiled     those processes, seen from the server; a process itself; the files that it writes
-fork_server, jobs, turns      starting them; the configurations that wait; whose is next
+fork_server, jobs             starting them; the configurations that wait; whose is next
 clients, verdicts             telling clients apart; known verdicts
 sampling           sampling_params: the sampling parameters of a request for an output type
 session, beams     Session, which remembers its last_call, and beam search on an engine

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from logitkit.errors import ConfigurationError
-from logitkit.parameters.integers import checked_integer
-from logitkit.parameters.reals import checked_real
+from logitkit.parameters.scalars import checked_integer, checked_real
 from logitkit_adapters.vllm.configurations import configurations_of
 from logitkit_adapters.vllm.parameters import KEY, PROMPT_LENGTH, asked, configuration
 

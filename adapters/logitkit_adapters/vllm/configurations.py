@@ -12,7 +12,7 @@ from typing import Any
 from logitkit.batching.steps import steps_of
 from logitkit.budget import one_budget
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.composition.engine_ends import check_ends
+from logitkit.composition.engine_vocabulary import check_ends
 from logitkit.configuration import CHAIN, Registered, RegisteredKind, check_installed, installed_kinds
 from logitkit.configuration.reading import from_config
 from logitkit.conformance import check_kind

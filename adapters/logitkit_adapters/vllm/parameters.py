@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from logitkit.errors import ConfigurationError
-from logitkit.parameters.integers import as_integer
-from logitkit.parameters.unique_keys import with_unique_keys
+from logitkit.parameters.documents import with_unique_keys
+from logitkit.parameters.scalars import as_integer
 from logitkit.protocol.processor import is_processor
 from logitkit_adapters.hooks.recent import Recent
 from logitkit_adapters.vllm.bans import NO_BANS, EngineBans, engine_bans

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import logitkit as lk
-from logitkit.composition.engine_tokens import check_tokens_agree
+from logitkit.composition.engine_vocabulary import check_tokens_agree
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit_adapters.sessions.base_session import CREATION, BaseSession

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import logitkit as lk
-from logitkit.composition.engine_tokens import check_tokens_agree
+from logitkit.composition.engine_vocabulary import check_tokens_agree
 from logitkit.errors import ConfigurationError
 from logitkit.output_types import OutputType
 from logitkit.protocol.processor import Processor, check_is_processor

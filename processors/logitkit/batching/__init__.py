@@ -5,13 +5,12 @@ entering         the states of new requests, which enter for the first time or a
 step_states      the states of all rows, one per step of the canonical order
 gathered         the rows of registered processors, gathered by configuration
 steps            the steps that a processor consists of
-ending           rows without a legal token end with EOS
 """
 
 from logitkit.batching.batch import BatchedRequests as BatchedRequests
-from logitkit.batching.ending import Ending as Ending
 from logitkit.batching.entering import NewRequest as NewRequest
 from logitkit.batching.steps import ORDER as ORDER
+from logitkit.batching.steps import Ending as Ending
 from logitkit.batching.steps import steps_of as steps_of
 
 __all__ = ["ORDER", "BatchedRequests", "Ending", "NewRequest", "steps_of"]

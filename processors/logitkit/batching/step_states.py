@@ -23,8 +23,8 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.declared import counts_until_end, follows_text
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.protocol.state import concatenate, select
-from logitkit.runtime.broken_logits import broken_rows, end_broken
 from logitkit.runtime.logit_arrays import as_array, check_row
+from logitkit.runtime.tensor_logits import broken_rows, end_broken
 
 __all__ = ["SharedStep", "StepStates"]
 

@@ -14,7 +14,7 @@ from logitkit.compiler.characters.lengths import has_all_lengths, longest, short
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.product import common_alphabet, in_symbols, product
 from logitkit.compiler.characters.subset import SymbolDfa
-from logitkit.compiler.characters.symbol_blocks import split
+from logitkit.compiler.characters.symbols import split
 from logitkit.compiler.language import symbol_dfa_of
 from logitkit.limits import Limits
 from logitkit.patterns.charset import ANY, MAX_CODE_POINT, CharSet

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
-from logitkit.parameters.integers import checked_integer
+from logitkit.parameters.scalars import checked_integer
 from logitkit.protocol.calls import process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import is_foreign, only_masks

@@ -1,4 +1,4 @@
-"""End rows that processors leave without a token, or raise an error that names the processors; the same for +inf."""
+"""Rows that processors leave without a token end, or an error names the processors; bans of an engine cut rows off."""
 
 from __future__ import annotations
 
@@ -9,12 +9,38 @@ import torch
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError, ProcessorError
-from logitkit.protocol.calls import by_tensors
+from logitkit.protocol.calls import by_tensors, process_checked
+from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.runtime.host_logits import is_empty
 from logitkit.runtime.logit_arrays import as_array, drop_nan
 
-__all__ = ["end_rows", "name_empty_row", "name_infinite_row"]
+__all__ = ["cut_off_rows", "end_rows", "name_empty_row", "name_infinite_row"]
+
+
+def cut_off_rows(
+    processor: Processor[Any], state: Any, context: Context, given: Tensor, processed: Tensor, eos_ids: Sequence[int]
+) -> list[int]:
+    """Return the rows that end because of what is banned in the given logits, although the processor would continue them.
+
+    Args:
+        processor: The processor.
+        state: The state of B rows.
+        context: Their context.
+        given: [B, V] the logits before the processor, on the CPU.
+        processed: [B, V] the logits after it.
+        eos_ids: The ids that end a row, each of them a column.
+    """
+    ends = list(eos_ids)
+    # An ended row has only EOS, at 0.
+    at_zero = (processed[:, ends] == 0).any(1).nonzero()[:, 0].tolist()
+    ended = [row for row in at_zero if int((processed[row] > -torch.inf).sum()) <= len(ends)]
+    if not ended:
+        return []
+    allowed = process_checked(processor, state, torch.zeros_like(given), context) > -torch.inf
+    # If the processor itself leaves nothing, it allows nothing here, or only EOS.
+    going_on = [row for row in ended if bool(allowed[row].any()) and not bool(allowed[row, ends].any())]
+    return [row for row in going_on if not bool((given[row][allowed[row]] > -torch.inf).any())]
 
 
 def end_rows(logits: Tensor, eos_ids: Sequence[int]) -> tuple[Tensor, Tensor | None]:

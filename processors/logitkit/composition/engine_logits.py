@@ -19,11 +19,11 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.declared import is_foreign, may_empty_rows
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.runtime.branching_state import BranchingState
-from logitkit.runtime.broken_logits import UNREAD, broken_rows, end_broken
 from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.host_rows import mask_on_host
 from logitkit.runtime.logit_arrays import as_array, check_row, drop_nan
 from logitkit.runtime.single_row import can_step
+from logitkit.runtime.tensor_logits import UNREAD, broken_rows, end_broken
 
 __all__ = ["EngineLogits"]
 

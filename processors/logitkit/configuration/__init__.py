@@ -1,6 +1,6 @@
 """Configurations: processors in JSON, as servers receive them.
 
-reading, writing, schema    from_config, to_config and config_schema
+reading, writing            from_config, to_config and config_schema
 shipped_kinds               the kinds of this package; each class declares its own (`logitkit.protocol.kind`)
 registry                    every kind of processor, by its key
 registration                register: kinds of other packages
@@ -16,7 +16,7 @@ from logitkit.configuration.registry import CHAIN as CHAIN
 from logitkit.configuration.registry import KINDS as KINDS
 from logitkit.configuration.registry import check_installed as check_installed
 from logitkit.configuration.registry import installed_kinds as installed_kinds
-from logitkit.configuration.schema import config_schema as config_schema
+from logitkit.configuration.writing import config_schema as config_schema
 from logitkit.configuration.writing import to_config as to_config
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Write a processor as a configuration in JSON."""
+"""Write a processor as a configuration in JSON, and the JSON Schema of configurations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.protocol.kind import Kind
 from logitkit.protocol.processor import Processor, name_of
 
-__all__ = ["to_config"]
+__all__ = ["config_schema", "to_config"]
 
 
 def to_config(processor: Processor[Any]) -> dict[str, Any]:
@@ -58,3 +58,33 @@ def _single(processor: Processor[Any]) -> dict[str, Any]:
             f"a {name_of(processor)} has no JSON form; those that have are {known}, and chains of them"
         )
     return {kind.name: kind.write(processor, to_config)}
+
+
+def config_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of configurations for `from_config`.
+
+    It cannot express every rule: that a pattern parses, that an id is in the vocabulary, that the order of a chain is valid.
+
+    Returns:
+        The schema, with a definition for each kind of processor.
+
+    Example:
+        >>> import logitkit as lk
+        >>> lk.config_schema()["$defs"]["top_k"]["anyOf"][0]["type"]
+        'integer'
+    """
+    kinds = installed_kinds()
+    references = {name: {"$ref": f"#/$defs/{name}"} for name in kinds}
+    single = {"type": "object", "properties": references, "additionalProperties": False}
+    links = {
+        "type": "object",
+        "properties": {CHAIN: {"type": "array", "items": {"$ref": "#/$defs/config"}}},
+        "required": [CHAIN],
+        "additionalProperties": False,
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A configuration of logitkit",
+        "$ref": "#/$defs/config",
+        "$defs": {"config": {"anyOf": [single, links]}} | {name: kind.schema() for name, kind in kinds.items()},
+    }

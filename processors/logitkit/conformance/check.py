@@ -1,21 +1,24 @@
-"""Find a small case on which a processor breaks a law of the protocol."""
+"""Find a small case on which a processor, or a registered kind of processor, breaks a law of the protocol."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import combinations
 from random import Random
 from typing import Any
 
+from logitkit.configuration.reading import from_config
+from logitkit.configuration.registered import RegisteredKind
 from logitkit.conformance.cases import Case, drawn, shrunk
-from logitkit.conformance.laws import LAWS, Law
+from logitkit.conformance.laws import LAWS, Law, shares_calls
 from logitkit.conformance.runs import LawBroken, legal_tokens
-from logitkit.errors import ProcessorError
-from logitkit.parameters.integers import checked_integer
+from logitkit.errors import ConfigurationError, LogitkitError, ProcessorError
+from logitkit.parameters.scalars import checked_integer
 from logitkit.protocol.processor import Processor, check_is_processor, name_of
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["check_processor", "try_laws"]
+__all__ = ["check_kind", "check_processor", "try_laws"]
 
 
 def check_processor(processor: Processor[Any], vocabulary: Vocabulary, *, examples: int = 30, seed: int = 0) -> None:
@@ -102,3 +105,38 @@ def _report(processor: Processor[Any], name: str, found: Exception | None, case:
     error = ProcessorError(f'{name_of(processor)} breaks the law "{name}": {difference}. The smallest case: {case}')
     error.__cause__ = None if isinstance(found, LawBroken) else found
     return error
+
+
+# With a large vocabulary, each case can take seconds.
+CASES = 3
+
+
+def check_kind(kind: RegisteredKind, vocabulary: Vocabulary, cases: int = CASES) -> None:
+    """Build the examples of a kind, and check each against the laws of the protocol.
+
+    If the kind declares `parameters_in_state`, its examples must also be able to run each other's rows.
+
+    Args:
+        kind: The kind.
+        vocabulary: The vocabulary of the engine.
+        cases: The number of random batches for each example.
+
+    Raises:
+        ProcessorError: A processor breaks a law, or its parameters are not in the state.
+        ConfigurationError: The factory refuses an example, or `parameters_in_state` is declared without two different examples.
+    """
+    try:
+        made = [from_config({kind.name: example}, vocabulary) for example in kind.examples]
+        for processor in made:
+            try_laws(processor, vocabulary, LAWS, cases)
+        if kind.parameters_in_state:
+            pairs = [(one, other) for one, other in combinations(made, 2) if one != other]
+            if not pairs:
+                raise ConfigurationError(
+                    "parameters_in_state can only be checked with two different examples; give two"
+                )
+            for one, other in pairs:
+                try_laws(one, vocabulary, {"all parameters are in the state": partial(shares_calls, other)}, cases)
+    except LogitkitError as error:
+        kind_of_error = ProcessorError if isinstance(error, ProcessorError) else ConfigurationError
+        raise kind_of_error(f"the registered processor {kind.name!r} cannot be served: {error}") from error

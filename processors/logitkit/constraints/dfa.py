@@ -18,7 +18,7 @@ from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, 
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
 from logitkit.parameters import ListOf, Moves, State
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.compiled_language import check_has_eos
 from logitkit.runtime.constraint import Constraint

@@ -15,10 +15,9 @@ from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.special_tokens import WHOLE
 from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.grammars.dfa import pushdown_dfa
-from logitkit.compiler.grammars.rule_trees import check_trees
-from logitkit.compiler.grammars.rules import Rules
-from logitkit.compiler.nested_grammars.renumbered import renumbered
-from logitkit.compiler.tokens.lookahead.grammar_tokens import finite_dfa, grammar_automaton
+from logitkit.compiler.grammars.rules import Rules, check_trees
+from logitkit.compiler.nested_grammars.nested_grammar import renumbered
+from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
 from logitkit.grammars.checks import check_names_of_tokens

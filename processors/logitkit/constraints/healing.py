@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, SupportsIndex
 
 from logitkit.errors import ConfigurationError, VocabularyError
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 from logitkit.vocabulary.marker import check_vocabulary
 from logitkit.vocabulary.trie import Trie
 from logitkit.vocabulary.vocabulary import Vocabulary

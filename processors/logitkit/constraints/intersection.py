@@ -14,7 +14,7 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.byte_intersection import intersect_bytes
-from logitkit.compiler.tokens.completion.flat_min_tokens import counting_tokens
+from logitkit.compiler.tokens.completion.min_tokens_to_finish import counting_tokens
 from logitkit.compiler.tokens.linking.intersection import intersect
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton

@@ -13,8 +13,8 @@ from logitkit.compiler.bytes.literal_overrides import CountsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
+from logitkit.compiler.tokens.compile import pushdown_automaton
 from logitkit.compiler.tokens.completion.dead_ends import may_have_dead_ends
-from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled, schema_grammar

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.language import byte_dfa_of, called_dfa_of, pattern_dfa
-from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.compile import pushdown_automaton, token_automaton
 from logitkit.compiler.tokens.completion.dead_ends import may_have_dead_ends
-from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.records.repeated_record import record_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.parameters import Text
 from logitkit.patterns.charset import SURROGATES
-from logitkit.patterns.inner_trees import inside
+from logitkit.patterns.construction import inside
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Characters, Node
 from logitkit.protocol.kind import Kind

@@ -8,11 +8,10 @@ from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.concatenation import anything, until_marker
 from logitkit.compiler.bytes.nested_concatenation import concatenate_nested, only_the_empty_text
 from logitkit.compiler.bytes.nested_dfa import NestedDfa, check_counts_nothing
-from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.compile import pushdown_automaton, token_automaton
 from logitkit.compiler.tokens.linking.token_concatenation import concatenated, until_token
 from logitkit.compiler.tokens.markers.before_marker import before_text
 from logitkit.compiler.tokens.markers.suffix_walk import tokens_of_bytes
-from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.constraints.forced_prefix import check_part
 from logitkit.constraints.texts import as_bytes

@@ -15,20 +15,20 @@ from torch import Tensor
 
 from logitkit.composition.chain import Chain, members
 from logitkit.composition.conflicts import eos_ids_of
-from logitkit.composition.engine_tokens import check_tokens_agree
+from logitkit.composition.engine_vocabulary import check_tokens_agree
 from logitkit.errors import BrokenLogits, ConfigurationError
 from logitkit.explaining.explanation import Explanation
 from logitkit.explaining.findings import Effect, Refusal, Step
-from logitkit.explaining.spelled import spelled
-from logitkit.parameters.integers import checked_integer
+from logitkit.explaining.token_texts import spelled
+from logitkit.parameters.scalars import checked_integer
 from logitkit.protocol.calls import advance_checked, init_checked, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import only_masks, truncates
 from logitkit.protocol.processor import Processor, Role, check_is_processor, name_of, role_of
-from logitkit.runtime.broken_logits import broken_rows
 from logitkit.runtime.completion import completion_of
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.logit_arrays import why_broken
+from logitkit.runtime.tensor_logits import broken_rows
 from logitkit.vocabulary.marker import check_vocabulary
 from logitkit.vocabulary.vocabulary import Vocabulary
 

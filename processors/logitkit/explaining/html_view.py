@@ -14,8 +14,8 @@ from pathlib import Path
 
 from logitkit.explaining.findings import Findings, Step
 from logitkit.explaining.reason import Marked, reason, refusal_reason, verdict
-from logitkit.explaining.table import columns_of
-from logitkit.explaining.visible_text import quoted, visible
+from logitkit.explaining.text_view import columns_of
+from logitkit.explaining.token_texts import quoted, visible
 
 __all__ = ["document", "section", "style"]
 

@@ -6,20 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from logitkit.explaining.byte_language import automaton, is_legal
 from logitkit.explaining.findings import Source
-from logitkit.explaining.open_json import read_json
-from logitkit.explaining.pattern_sources import pattern_sources
-from logitkit.explaining.rule_parser import TooManyItems
+from logitkit.explaining.open_json import as_json, read_json
+from logitkit.explaining.pattern_sources import automaton, is_legal, pattern_sources
+from logitkit.explaining.rule_sources import TooManyItems
 from logitkit.explaining.schema_sources import schema_sources
-from logitkit.explaining.visible_text import shortened
-from logitkit.explaining.xml_as_json import as_json
+from logitkit.explaining.token_texts import shortened
 from logitkit.languages.combined import InOrder, OneOf, Repeated, sequence
 from logitkit.languages.dispatching import Dispatch
 from logitkit.languages.free_text import AnyText
 from logitkit.languages.language import Language
-from logitkit.languages.located import LocatedSchema
-from logitkit.languages.schemas import JsonValue
+from logitkit.languages.schemas import JsonValue, LocatedSchema
 from logitkit.languages.texts import LiteralText, OneText, RegexText, SpecialToken
 from logitkit.languages.xml_arguments import XmlArguments
 from logitkit.patterns.charset import ANY

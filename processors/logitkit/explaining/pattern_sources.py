@@ -1,15 +1,40 @@
-"""Which parts of a pattern may come next after a text."""
+"""Which parts of a pattern may come next after a text, as an automaton over bytes reads it."""
 
 from __future__ import annotations
 
-from logitkit.explaining.byte_language import is_legal
+from functools import lru_cache
+
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.errors import LogitkitError
 from logitkit.explaining.findings import Source
-from logitkit.explaining.rule_parser import RuleParser
+from logitkit.explaining.rule_sources import RuleParser
+from logitkit.languages.language import Language
 from logitkit.languages.texts import RegexText
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.spans import parse_with_spans
+from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["assertion_sources", "pattern_sources"]
+__all__ = ["assertion_sources", "automaton", "is_legal", "pattern_sources"]
+
+
+def is_legal(language: Language, text: bytes, complete: bool) -> bool | None:
+    """Whether a text belongs to a language, or, if it is not complete, is the beginning of a text that does.
+
+    None: the language cannot be compiled alone.
+    """
+    dfa = automaton(language)
+    found = [] if dfa is None else [*dfa.endings(text)]
+    return None if dfa is None else len(found) == len(text) + 1 and (found[-1] or not complete)
+
+
+@lru_cache(maxsize=256)
+def automaton(language: Language) -> NestedDfa | None:
+    """Return the automaton over bytes of a language; None if it cannot be compiled."""
+    every_byte = Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])
+    try:
+        return language.constraint(every_byte).nested_dfa()
+    except LogitkitError:
+        return None
 
 
 def pattern_sources(pattern: str, written: str, expected: CharSet) -> tuple[Source, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from logitkit.explaining.findings import Findings, Refusal, Source
-from logitkit.explaining.visible_text import before_byte, quoted, visible, width
+from logitkit.explaining.token_texts import before_byte, quoted, visible, width
 
 __all__ = ["Marked", "reason", "reason_lines", "refusal_reason", "verdict", "with_carets"]
 

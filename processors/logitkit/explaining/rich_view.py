@@ -7,8 +7,7 @@ from typing import Any
 
 from logitkit.explaining.findings import Findings, Step
 from logitkit.explaining.reason import reason_lines, verdict
-from logitkit.explaining.table import columns_of, mark
-from logitkit.explaining.text_view import shown_steps
+from logitkit.explaining.text_view import columns_of, mark, shown_steps
 
 __all__ = ["renderables"]
 

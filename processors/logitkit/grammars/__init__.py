@@ -4,9 +4,7 @@ checks          rules that are missing, that never end, or that nothing uses
 dialects        recognition of another notation
 gbnf            the reader of GBNF
 gbnf_bodies     what stands after `::=`
-gbnf_counts     its quantifiers
 gbnf_terminals  its strings, classes and special tokens
-gbnf_text       a place in its text
 lark            the reader of Lark's syntax
 read            the reader for a syntax that the caller names
 rule_set        what a reader returns: named rules, with their places in the text

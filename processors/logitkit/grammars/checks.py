@@ -12,11 +12,11 @@ from difflib import get_close_matches
 
 from logitkit.compiler.bytes.special_tokens import OTHERS
 from logitkit.compiler.characters.components import reached
-from logitkit.compiler.grammars.rule_trees import deriving
+from logitkit.compiler.grammars.rules import deriving
 from logitkit.errors import GrammarError
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.limits import UNBOUNDED
-from logitkit.patterns.inner_trees import inside
+from logitkit.patterns.construction import inside
 from logitkit.patterns.syntax import Call, Characters, Node
 
 __all__ = ["calls_of", "check_names_of_tokens", "checked_rule_set", "defined_twice", "no_start", "undefined_rule"]

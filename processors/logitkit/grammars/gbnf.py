@@ -19,8 +19,7 @@ from logitkit.errors import GrammarError
 from logitkit.grammars.checks import checked_rule_set, defined_twice, no_start, undefined_rule
 from logitkit.grammars.dialects import ATTRIBUTES, recognized
 from logitkit.grammars.gbnf_bodies import GbnfBodyReader
-from logitkit.grammars.gbnf_terminals import ANY_CHARACTER
-from logitkit.grammars.gbnf_text import NAME, SPACE, SPACE_OR_NEWLINE
+from logitkit.grammars.gbnf_terminals import ANY_CHARACTER, NAME, SPACE, SPACE_OR_NEWLINE
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.patterns.charset import CharSet

@@ -12,9 +12,17 @@ from dataclasses import dataclass, field
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.errors import GrammarError
 from logitkit.grammars.dialects import macros
-from logitkit.grammars.gbnf_counts import read_counts
-from logitkit.grammars.gbnf_terminals import ANY_CHARACTER, read_class, read_string, read_token
-from logitkit.grammars.gbnf_text import NAME, SPACE, SPACE_OR_NEWLINE, GbnfText
+from logitkit.grammars.gbnf_terminals import (
+    ANY_CHARACTER,
+    NAME,
+    SPACE,
+    SPACE_OR_NEWLINE,
+    GbnfText,
+    read_class,
+    read_counts,
+    read_string,
+    read_token,
+)
 from logitkit.grammars.rule_set import GrammarRule
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet

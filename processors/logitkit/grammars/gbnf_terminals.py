@@ -1,22 +1,112 @@
-r"""The terminals of GBNF, which stand for characters and tokens: strings, classes, and special tokens.
-
-Escapes are those of llama.cpp (`\n \r \t \\ \" \[ \] \- \xHH \uHHHH \UHHHHHHHH`), and of XGrammar those that llama.cpp has not
-(`\' \? \^ \a \b \e \f \v \0`). `\{` and `\}` are braces, as in the patterns that schemas copy into grammars. After `\x` stand
-exactly two digits, as in llama.cpp.
-"""
+"""The terminals and quantifiers of GBNF: strings, classes, special tokens, and `{m,n}`."""
 
 from __future__ import annotations
 
 import re
+from typing import NoReturn
 
 from logitkit.errors import GrammarError
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns.charset import ANY, MAX_CODE_POINT, CharSet
 from logitkit.patterns.classes import character
 from logitkit.patterns.construction import concatenate
+from logitkit.patterns.groups import COUNT_LIMIT, SIGNS
 from logitkit.patterns.syntax import Characters, Node
 
-__all__ = ["ANY_CHARACTER", "read_class", "read_string", "read_token"]
+__all__ = [
+    "ANY_CHARACTER",
+    "NAME",
+    "SPACE",
+    "SPACE_OR_NEWLINE",
+    "GbnfText",
+    "read_class",
+    "read_counts",
+    "read_string",
+    "read_token",
+]
+
+SPACE = re.compile(r"(?:[ \t]|#[^\r\n]*)*")
+SPACE_OR_NEWLINE = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
+NAME = re.compile(r"[A-Za-z0-9_-]+")
+_INSTEAD = {
+    "'": 'a string is written "..."',
+    ",": "parts follow each other without commas",
+    ";": "a rule ends at the end of its line, without a semicolon",
+    "/": "regular expressions are not supported; a comment begins with #",
+    "=": "a rule is written name ::= ...",
+    ":": "a rule is written name ::= ...",
+    ".": "names consist of letters, digits, - and _",
+}
+
+
+class GbnfText:
+    """Reads a grammar from left to right.
+
+    Args:
+        text: The grammar.
+
+    Attributes:
+        at: The index of what comes next.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def skip(self, space: re.Pattern[str]) -> None:
+        """Go on after some space."""
+        found = space.match(self.text, self.at)
+        assert found is not None
+        self.at = found.end()
+
+    def unexpected(self, allowed: str) -> NoReturn:
+        """Raise for what comes next, where something else is allowed."""
+        found = self.text[self.at : self.at + 1]
+        if found == "<" or (found == ":" and self.text[: self.at].rstrip().endswith(">")):
+            raise GrammarError("the name of a rule is written without < >", self.text, self.at)
+        if found == ")":
+            raise GrammarError(') closes no group; for a literal ) write ")"', self.text, self.at)
+        reason = f"found {found!r}; allowed is {allowed}" if found else f"the grammar ends, and {allowed} is missing"
+        advice = f" ({_INSTEAD[found]})" if found in _INSTEAD else ""
+        raise GrammarError(f"{reason}{advice}", self.text, self.at)
+
+
+_BRACES = re.compile(r"\{\s*([0-9]+)\s*(?:(,)\s*([0-9]*)\s*)?\}")
+
+
+def read_counts(grammar: str, position: int) -> tuple[int, int | None, int]:
+    """Read a quantifier.
+
+    Args:
+        grammar: The whole grammar.
+        position: Index of `*`, `+`, `?` or `{`.
+
+    Returns:
+        The smallest and the largest number of copies (None = no limit), and the index after the quantifier.
+
+    Raises:
+        GrammarError: The braces do not contain counts in order, or a count is too large.
+
+    Example:
+        >>> read_counts("x{2, }", 1)
+        (2, None, 6)
+    """
+    if grammar[position] in SIGNS:
+        return *SIGNS[grammar[position]], position + 1
+    found = _BRACES.match(grammar, position)
+    if found is None:
+        raise GrammarError("a repetition is written {m}, {m,} or {m,n}", grammar, position)
+    least, most = (int(digits) if len(digits) < 20 else COUNT_LIMIT for digits in (found[1], found[3] or "0"))
+    if max(least, most) >= COUNT_LIMIT:
+        raise GrammarError(f"the count is too large; the largest is {COUNT_LIMIT - 1}", grammar, position)
+    if found[3] and most < least:
+        raise GrammarError(
+            f"the counts {found[0]} are in reverse order; write the smaller one first", grammar, position
+        )
+    if not found[2]:
+        return least, least, found.end()
+    return least, most if found[3] else None, found.end()
+
 
 SURROGATES = CharSet(((0xD800, 0xDFFF),))
 ANY_CHARACTER = Characters(ANY - SURROGATES)

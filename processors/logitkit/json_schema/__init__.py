@@ -1,19 +1,19 @@
 """From JSON Schema to languages.
 
-document, dialect, references, pointer, keywords    load a document, and resolve what it refers to
+document, references, pointer, keywords             load a document, and resolve what it refers to
 python_types        from Python types and pydantic models to schemas (validated_schema, validated_text,
-                    validated_numbers, type_patterns, time_bounds, exact_bounds, typed_dicts, closed_objects, set_members)
+                    validated_numbers, type_patterns, time_bounds, exact_bounds)
 validated_constraints    constraints around a type that does not have them itself (added_constraints)
-rust_patterns, python_patterns    the patterns of types, by the engine that matches them (simple_folding, ecma_classes)
+rust_patterns, python_patterns    the patterns of types, by the engine that matches them (character_classes)
 reader              from keywords to sets of values (applicators, assertions, array_keywords, object_keywords,
-                    conjunction, checked, handlers), and the schemas by place (schema_places, distinct_schemas)
-values              sets of values by type (objects, arrays, number_set, string_set, string_union, exactly_one, emptiness,
+                    conjunction, checked, handlers), and the schemas by place (schema_places)
+values              sets of values by type (objects, arrays, number_set, string_set, string_union, emptiness,
                     simple_negations), and whether one value belongs to them (membership)
-plan, writer        how objects and arrays are written (members, object_plan, any_order, array_plan, unique_items, parts, trimmed,
+plan, writer        how objects and arrays are written (members, object_plan, array_plan, unique_items, parts,
                     layout, constants), and long runs of items and members in blocks (blocks)
-left_out            the keywords that lax=True leaves out (countable), misspelt keywords (misspelt), and patterns that may stand
+left_out            the keywords that lax=True leaves out, misspelt keywords (misspelt), and patterns that may stand
                     anywhere in a text (searched_patterns), in all schemas inside a schema (subschemas)
-formats, ecma       languages of strings (addresses, dates, uris, search, ecma_translation), and how they are written
+formats, ecma       languages of strings (addresses, dates, search, ecma_translation), and how they are written
                     (string_text, string_fragment)
 decimals            languages of numbers (multiples, comparison)
 compile             from a document to the network that the compiler takes

@@ -1,18 +1,146 @@
-"""Keywords that put schemas together: references, `allOf`, `anyOf`, `oneOf`, `not`, `if`."""
+"""Keywords that put schemas together: references, `allOf`, `anyOf`, `oneOf`, `not`, `if`.
+
+The values that exactly one of several sets holds.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from functools import cache, reduce
+from typing import TYPE_CHECKING, TypeVar
 
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema import checked
-from logitkit.json_schema.emptiness import without_void
-from logitkit.json_schema.exactly_one import exactly_one
+from logitkit.json_schema.arrays import Arrays
+from logitkit.json_schema.emptiness import few_texts, is_void, without_void
+from logitkit.json_schema.number_set import NumberSet
+from logitkit.json_schema.objects import Objects
 from logitkit.json_schema.references import Here, Place
-from logitkit.json_schema.values import Values
+from logitkit.json_schema.string_set import StringSet
+from logitkit.json_schema.string_union import united
+from logitkit.json_schema.values import Branch, Values, common, either, others_than
 
 if TYPE_CHECKING:
     from logitkit.json_schema.reader import Reader
+
+S = TypeVar("S", StringSet, NumberSet)
+
+# From this many sets on, those that differ in a name with few values are not compared one by one.
+MANY = 8
+FEW_VALUES = 64
+
+
+def exactly_one(parts: Sequence[Values], reader: Reader, apart: bool) -> Values:
+    """Return the values that are in one of several sets, and in no other.
+
+    Args:
+        parts: The sets.
+        reader: Knows what is inside of them.
+        apart: Whether branches are kept that others include.
+
+    Raises:
+        UnsupportedSchema: Values in two of them cannot be left out; the pointer is the caller's to say.
+    """
+    booleans = Counter(flag for part in parts for flag in part.booleans)
+    is_exact = all(part.is_exact for part in parts)
+    nothing = reader.nothing.strings
+    return Values(
+        sum(part.null for part in parts) == 1,
+        frozenset(flag for flag, count in booleans.items() if count == 1),
+        _once([part.numbers for part in parts], reader.nothing.numbers),
+        _once([part.strings for part in parts], nothing) if is_exact else _surely_once(parts, nothing),
+        _alone([part.objects for part in parts], reader, apart),
+        _alone([part.arrays for part in parts], reader, apart),
+        None if is_exact else reduce(united, [part.possible_strings for part in parts]),
+    )
+
+
+def _once(sets: list[S], nothing: S) -> S:
+    # Two by two, so that few of the automata on the way are large.
+    held = [(some, some) for some in sets if not some.is_empty]
+    while len(held) > 1:
+        pairs = [
+            ((a - some) | (b - every), every | some)
+            for (a, every), (b, some) in zip(held[::2], held[1::2], strict=False)
+        ]
+        held = pairs + held[len(pairs) * 2 :]
+    return held[0][0] if held else nothing
+
+
+def _surely_once(parts: Sequence[Values], nothing: StringSet) -> StringSet:
+    """Return the strings of one part that no other may hold."""
+    found = nothing
+    for index, part in enumerate(parts):
+        left = part.strings
+        for other in (*parts[:index], *parts[index + 1 :]):
+            left = left if left.is_empty or other.possible_strings.is_empty else left - other.possible_strings
+        found = left if found.is_empty else united(found, left)
+    return found
+
+
+def _alone(parts: list[tuple[Branch, ...]], reader: Reader, apart: bool) -> tuple[Branch, ...]:
+    """Return the branches of each part without what other parts hold."""
+
+    @cache
+    def outside(index: int) -> tuple[Branch, ...]:
+        return others_than(parts[index], reader.work)
+
+    near = _near(parts, reader)
+    found: tuple[Branch, ...] = ()
+    for index, part in enumerate(parts):
+        left = part
+        for other in near[index]:
+            if other != index and _meet(reader, parts[other], part):
+                left = common(left, outside(other), reader.work)
+        found = either(found, left, apart)
+    return found
+
+
+def _near(parts: Sequence[tuple[Objects | Arrays, ...]], reader: Reader) -> list[Sequence[int]]:
+    """Return which parts may have anything in common with each, as far as one name's values tell."""
+    filled = [index for index, part in enumerate(parts) if part]
+    told = [_few_values(part, reader) if part and len(filled) >= MANY else {} for part in parts]
+    names = Counter([name for values in told for name in values])
+    name = max(names, key=names.__getitem__, default="")
+    if names[name] < MANY:
+        return [filled if part else () for part in parts]
+    rest = [index for index in filled if name not in told[index]]
+    having: dict[str, list[int]] = defaultdict(list)
+    for index, values in enumerate(told):
+        for text in values.get(name, ()):
+            having[text].append(index)
+    found: list[Sequence[int]] = []
+    for part, values in zip(parts, told, strict=True):
+        if name in values:
+            found.append(sorted({*rest, *[other for text in values[name] for other in having[text]]}))
+        else:
+            found.append(filled if part else ())
+    return found
+
+
+def _few_values(part: tuple[Objects | Arrays, ...], reader: Reader) -> dict[str, frozenset[str]]:
+    """Return the names that all objects of a part have, with few values."""
+    found: list[dict[str, frozenset[str]]] = []
+    for branch in part:
+        if not isinstance(branch, Objects):
+            return {}
+        reader.work.add(len(branch.required))
+        values = {name: few_texts(reader, branch.value_of(name), FEW_VALUES) for name in branch.required}
+        found.append({name: texts for name, texts in values.items() if texts is not None})
+    shared = set.intersection(*map(set, found))
+    return {name: frozenset[str]().union(*[values[name] for values in found]) for name in shared}
+
+
+def _meet(reader: Reader, one: tuple[Branch, ...], other: tuple[Branch, ...]) -> bool:
+    """Whether two unions of objects, or of arrays, may have any in common."""
+    for a in one:
+        for b in other:
+            reader.work.add(a.size + b.size)
+            if not is_void(reader, a & b):
+                return True
+    return False
+
 
 # The most schemas of an `anyOf` that may hold at once where it matters which ones do.
 MOST_HELD = 6

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.python_types import schema_of
-from logitkit.parameters.unique_keys import with_unique_keys
+from logitkit.parameters.documents import with_unique_keys
 
 # A schema once it is loaded. Objects and lists are never changed, and those that are equal are identical.
 Json: TypeAlias = "bool | int | float | Decimal | str | list[Json] | dict[str, Json] | None"

@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 from logitkit.budget import outside_budget
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import UnsupportedSchema
-from logitkit.json_schema import addresses, dates, uris
+from logitkit.json_schema import addresses, dates
+from logitkit.json_schema import addresses as uris
 from logitkit.limits import Limits
 
 _HEX = "[0-9A-Fa-f]"

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from logitkit.json_schema.any_order import any_order_plan
 from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_block, run_of
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction
 from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted
-from logitkit.json_schema.members import Counts, Fails, Member, counts_after, too_few_listed, values_after
+from logitkit.json_schema.members import (
+    Counts,
+    Fails,
+    Member,
+    any_order_plan,
+    counts_after,
+    too_few_listed,
+    values_after,
+)
 from logitkit.json_schema.objects import Count, Failing, Objects, Piece
 from logitkit.json_schema.plan import Move, Names, Plan
 from logitkit.json_schema.string_set import StringSet, without

@@ -1,22 +1,148 @@
-"""The parts of a schema's language: the objects and the arrays of each combination of schemas that a value must satisfy."""
+"""The parts of a schema's language: its objects and arrays, without what no text takes."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from logitkit.budget import outside_budget, spend
+from logitkit.compiler.characters.components import reached
 from logitkit.json_schema.array_plan import array_plan, count_keywords
 from logitkit.json_schema.blocks import block_plan
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
 from logitkit.json_schema.constants import constants_plan
 from logitkit.json_schema.layout import Layout, Whitespace
 from logitkit.json_schema.object_plan import object_plan
-from logitkit.json_schema.plan import MOVE_STEPS, Block, Plan
+from logitkit.json_schema.plan import MOVE_STEPS, Block, Move, Names, Plan
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import References
 from logitkit.limits import Limits
+from logitkit.patterns.syntax import Empty, Node
+
+__all__ = ["Trimmed"]
+
+
+class Trimmed:
+    """The parts without moves that no text takes.
+
+    Args:
+        live: The moves of each part that has a value: of one graph for all its plans, with its accepting states.
+    """
+
+    def __init__(self, parts: dict[Key, Part], reader: Reader) -> None:
+        self.reader = reader
+        self.live: dict[Key, tuple[list[list[Move]], list[bool]]] = {}
+        # The parts that have a value, by what they are of and what they begin with.
+        self._alive: dict[Conjunction | Block, dict[str, Key]] = {}
+        self._valued: set[Conjunction | Block] = set()
+        left = [key for key in reversed(parts) if parts[key].plans]
+        grown = True
+        while grown:
+            grown = False
+            for key in left:
+                if not self._is_alive(key) and any(self._ends(plan) for plan in parts[key].plans):
+                    self._alive.setdefault(key.value, {})[key.opening] = key
+                    grown = True
+        for key, part in parts.items():
+            if self._is_alive(key):
+                self.live[key] = self._joined(part.plans)
+                moves = [move for row in self.live[key][0] for move in row]
+                part.inside = list(dict.fromkeys(move.value for move in moves if move.value is not None))
+
+    def has_value(self, value: Conjunction | Block) -> bool:
+        """Whether some value satisfies a conjunction, or a block has a text."""
+        if value in self._valued:
+            return True
+        if isinstance(value, Block):
+            return bool(self.keys_of([value]))
+        values = self.reader.values(value)
+        scalars = values.null or values.booleans or not values.numbers.is_empty
+        found = bool(scalars) or not values.strings.is_empty or bool(self.keys_of([value]))
+        if found:
+            # Once a value is found, it stays: parts only become alive.
+            self._valued.add(value)
+        return found
+
+    def keys_of(self, values: Iterable[Conjunction | Block]) -> list[Key]:
+        """Return the parts of some conjunctions that have a value, and those of blocks."""
+        rows = [row for value in values if (row := self._alive.get(value))]
+        return [row[opening] for row in rows for opening in "{[," if opening in row]
+
+    def uses(self, root: Conjunction) -> Counter[Key]:
+        """Return in how many places each part is written."""
+        values: Counter[Conjunction | Block] = Counter([root])
+        for rows, _ in self.live.values():
+            values.update([move.value for row in rows for move in row if move.value is not None])
+        uses: Counter[Key] = Counter()
+        for value, count in values.items():
+            for key in self.keys_of([value]):
+                uses[key] += count
+        return uses
+
+    def literals(self, value: Conjunction) -> list[str]:
+        """Return those of `null`, `true` and `false` that satisfy a conjunction."""
+        values = self.reader.values(value)
+        named = (("null", values.null), ("true", True in values.booleans), ("false", False in values.booleans))
+        return [text for text, satisfies in named if satisfies]
+
+    def numbers(self, value: Conjunction) -> Node | None:
+        """Return the tree of the values that are numbers, or None if there are none."""
+        numbers = self.reader.values(value).numbers
+        return None if numbers.is_empty else numbers.tree()
+
+    def strings(self, value: Conjunction) -> Names | None:
+        """Return the values that are strings, or None if there are none."""
+        strings = self.reader.values(value).strings
+        return None if strings.is_empty else Names(strings)
+
+    def _is_alive(self, key: Key) -> bool:
+        return key.opening in self._alive.get(key.value, ())
+
+    def _passes(self, move: Move) -> bool:
+        return move.value is None or self.has_value(move.value)
+
+    def _ends(self, plan: Plan) -> bool:
+        def following(state: int) -> list[int]:
+            return [move.target for move in plan.moves[state] if self._passes(move)]
+
+        return plan.end in reached(0, following)
+
+    def _joined(self, plans: list[Plan]) -> tuple[list[list[Move]], list[bool]]:
+        """Join the plans to one graph, without what leads to no end."""
+        moves: list[list[Move]] = [[]]
+        ends = [False]
+        for plan in plans:
+            rows = [[move for move in row if self._passes(move)] for row in plan.moves]
+            kept = _leading_to(rows, plan.end)
+            if 0 not in kept:
+                continue
+            if len(plans) == 1 and len(kept) == len(plan.moves) and rows == plan.moves:
+                # As most often: there is nothing to leave out, and no state to put before the start.
+                return plan.moves, [state == plan.end for state in range(len(rows))]
+            number = {state: len(moves) + i for i, state in enumerate(sorted(kept))}
+            moves[0].append(Move(Empty(), None, number[0]))
+            for state in number:
+                moves.append([_to(m, number[m.target]) for m in rows[state] if m.target in kept])
+                ends.append(state == plan.end)
+        if len(moves[0]) == 1:
+            # One plan needs no state before its own start.
+            return [[_to(m, m.target - 1) for m in row] for row in moves[1:]], ends[1:]
+        return moves, ends
+
+
+def _to(move: Move, target: int) -> Move:
+    return Move(move.text, move.value, target, move.names)
+
+
+def _leading_to(rows: list[list[Move]], end: int) -> set[int]:
+    sources: list[list[int]] = [[] for _ in rows]
+    for state, row in enumerate(rows):
+        for move in row:
+            sources[move.target].append(state)
+    return {*reached(end, sources.__getitem__)}
 
 
 class Key(NamedTuple):

@@ -7,7 +7,7 @@ import re
 from pydantic.errors import PydanticUserError
 
 from logitkit.compiler.characters.assertions import without_anchors
-from logitkit.json_schema.ecma_classes import ranges
+from logitkit.json_schema.character_classes import ranges
 from logitkit.patterns.charset import ANY, SURROGATES, CharSet
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Alternate, Anchor, Characters, Concat, Empty, Look, Node, Repeat

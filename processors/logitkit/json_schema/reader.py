@@ -9,10 +9,9 @@ from functools import partial
 from logitkit.budget import spend, spent
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, Literal
-from logitkit.json_schema.countable import countable, tellable
 from logitkit.json_schema.emptiness import without_void
 from logitkit.json_schema.handlers import ALONE, LAST, TOGETHER, Handler, LastHandler
-from logitkit.json_schema.left_out import LeftOut
+from logitkit.json_schema.left_out import LeftOut, countable, tellable
 from logitkit.json_schema.objects import Site
 from logitkit.json_schema.references import Here, Place, References
 from logitkit.json_schema.schema_places import SchemaPlaces

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
 
 from logitkit.errors import UnsupportedSchema
-from logitkit.json_schema.dialect import Dialect
-from logitkit.json_schema.keywords import OF_LIST, OF_NAMES, OF_ONE
+from logitkit.json_schema.keywords import OF_LIST, OF_NAMES, OF_ONE, Dialect
 from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.pointer import below, names_of
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from pydantic.errors import PydanticUserError
 
-from logitkit.json_schema.ecma_classes import ranges, written
-from logitkit.json_schema.simple_folding import certain_variants, possible_variants
+from logitkit.json_schema.character_classes import certain_variants, possible_variants, ranges, written
 from logitkit.patterns.charset import CharSet
 
 __all__ = ["rust_as_ecma"]

@@ -11,10 +11,9 @@ from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, NestedRule, Strings
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
 from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted, written
-from logitkit.json_schema.parts import Key, parts_of
+from logitkit.json_schema.parts import Key, Trimmed, parts_of
 from logitkit.json_schema.plan import Block, Move, Names
 from logitkit.json_schema.reader import Reader
-from logitkit.json_schema.trimmed import Trimmed
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Alternate, Call, Characters, Graph, Node

@@ -2,7 +2,7 @@
 
 texts, free_text   fixed texts, patterns and special tokens; free text up to a marker
 any_tokens         one token, whatever its text is
-schemas            JSON values by schema (located: their errors name their place)
+schemas            JSON values by schema, whose errors name their place
 grammars           context-free grammars
 json_strings       JSON strings whose value is a text of a grammar
 xml_arguments      the members of an object between tags (xml_members: their syntax tree; text_fragments: their strings)

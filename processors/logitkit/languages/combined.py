@@ -9,7 +9,7 @@ from logitkit.languages.free_text import AnyText
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
 from logitkit.languages.texts import LiteralText, SpecialToken, as_language, languages_of
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Alternate, Empty, Node, Repeat
 

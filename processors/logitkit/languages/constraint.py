@@ -16,15 +16,15 @@ from logitkit.compiler.characters.components import reached
 from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
+from logitkit.compiler.tokens.compile import pushdown_automaton
 from logitkit.compiler.tokens.completion.dead_ends import NothingSpelled, may_have_dead_ends
-from logitkit.compiler.tokens.lookahead.grammar_tokens import finite_dfa, grammar_automaton
-from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
+from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
 from logitkit.languages.language_writer import LanguageWriter, SchemaOptions
 from logitkit.languages.size import check_size
 from logitkit.limits import Limits, check_limits
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 

@@ -14,7 +14,7 @@ from logitkit.languages.language_writer import LanguageWriter
 from logitkit.languages.searching import Search
 from logitkit.languages.size import check_size
 from logitkit.languages.texts import LiteralText, OneText, SpecialToken, as_language, literal, markers_of
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Alternate, Characters, Graph, Node
 

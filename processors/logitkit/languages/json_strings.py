@@ -11,8 +11,7 @@ from logitkit.languages.grammars import GrammarText
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
 from logitkit.patterns.charset import CharSet
-from logitkit.patterns.construction import concatenate
-from logitkit.patterns.inner_trees import with_inside
+from logitkit.patterns.construction import concatenate, with_inside
 from logitkit.patterns.syntax import Alternate, Characters, Concat, Graph, Look, Machine, Node
 
 __all__ = ["JsonStringOf"]

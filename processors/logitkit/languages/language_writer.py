@@ -16,16 +16,15 @@ from typing import NamedTuple
 
 from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.compiler.characters.symbols import Symbol
-from logitkit.compiler.grammars.rule_trees import check_trees
-from logitkit.compiler.grammars.rules import Rules
+from logitkit.compiler.grammars.rules import Rules, check_trees
 from logitkit.compiler.nested_grammars.nested_grammar import (
     NestedGrammar,
     NestedRule,
     RenumberedRule,
     Strings,
     TextFragment,
+    renumbered,
 )
-from logitkit.compiler.nested_grammars.renumbered import renumbered
 from logitkit.errors import ConfigurationError
 from logitkit.grammars.checks import check_names_of_tokens
 from logitkit.grammars.rule_set import GrammarRule, RuleSet

@@ -1,4 +1,4 @@
-"""The language of the JSON values that satisfy a schema."""
+"""The language of the JSON values that satisfy a schema, whose errors name the place in something larger."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, get_args
 
 from logitkit.budget import one_budget, outside_budget, spend, spent
 from logitkit.compiler.bounded_cache import BoundedCache
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled, schema_grammar
 from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.layout import Whitespace
@@ -18,7 +18,41 @@ from logitkit.languages.language_writer import LanguageWriter, SchemaOptions
 from logitkit.limits import Limits
 from logitkit.patterns.syntax import Node
 
-__all__ = ["JsonValue", "json_schema"]
+__all__ = ["JsonValue", "LocatedSchema", "json_schema"]
+
+
+@dataclass(frozen=True)
+class LocatedSchema(Language):
+    """The language of a schema at a place; the schema is only compiled when the vocabulary is known.
+
+    Args:
+        value: The language.
+        path: The path of the schema, for example in a structural tag.
+    """
+
+    value: Language
+    path: str
+
+    @property
+    def parts(self) -> tuple[Language, ...]:
+        """The language that it stands for."""
+        return (self.value,)
+
+    def tree(self, writer: LanguageWriter) -> Node:
+        """Return the syntax tree.
+
+        Raises:
+            UnsupportedSchema: A keyword cannot be enforced exactly.
+            ConfigurationError: No value satisfies the schema, or the schema is not valid.
+        """
+        try:
+            return self.value.tree(writer)
+        except UnsupportedSchema as error:
+            pointer = self.path if error.pointer is None else self.path + error.pointer
+            raise UnsupportedSchema(error.reason, pointer, error.keyword) from None
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{self.path}: {error}") from None
+
 
 # The nested grammars that are kept. One takes a few bytes for each step of work on it.
 REMEMBERED_BYTES = 64 * 2**20

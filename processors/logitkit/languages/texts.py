@@ -10,7 +10,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
 from logitkit.languages.searching import Search
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Alternate, Characters, Machine, Node

@@ -4,11 +4,10 @@ A form such as `Number(0, 1)` checks an argument, reads and writes its JSON valu
 values allowed in a saved state.
 
 form, place              the interface of all forms; the place of a value in a configuration, for errors
-integers, reals, numbers  which values count as numbers (Python's, numpy's and torch's); Integer and Number
+scalars, numbers          which values count as numbers (Python's, numpy's and torch's); Integer and Number
 forms                    Boolean, Null, Text, Word, ListOf, Either
 token_ids                TokenId, TokenIds, and maps and automata of token ids
 documents                SchemaForm and Nested: a JSON Schema, a configuration inside a configuration
-unique_keys              JSON text whose objects have no key twice
 """
 
 from logitkit.parameters.documents import Nested as Nested

@@ -1,4 +1,4 @@
-"""Forms of values that are documents: a JSON Schema, and a configuration inside a configuration."""
+"""Forms of values that are documents: a JSON Schema, a configuration in a configuration, and objects whose keys must differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,28 @@ from logitkit.errors import ConfigurationError
 from logitkit.parameters.form import Form
 from logitkit.parameters.place import Place
 
-__all__ = ["Nested", "SchemaForm"]
+__all__ = ["Nested", "SchemaForm", "with_unique_keys"]
+
+
+def with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object as a dict; the argument `object_pairs_hook` of `json.loads`.
+
+    Raises:
+        ConfigurationError: Two have the same key.
+
+    Example:
+        >>> import json
+        >>> json.loads('{"a": 1, "b": {"c": 2}}', object_pairs_hook=with_unique_keys)
+        {'a': 1, 'b': {'c': 2}}
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ConfigurationError(
+            f"an object has the key {twice!r:.80} twice; JSON readers keep one of them only, so remove one"
+        )
+    return found
 
 
 # The modules of what stands for a type without being a class, such as `list[int]`, `int | None` and `Annotated[int, ...]`.

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.form import Form
-from logitkit.parameters.integers import checked_integer
 from logitkit.parameters.place import Place
-from logitkit.parameters.reals import as_real
+from logitkit.parameters.scalars import as_real, checked_integer
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.form import Form
 from logitkit.parameters.forms import ListOf, elements
-from logitkit.parameters.integers import as_integer
 from logitkit.parameters.numbers import LARGEST, Integer
 from logitkit.parameters.place import Place
+from logitkit.parameters.scalars import as_integer
 
 if TYPE_CHECKING:
     from torch import Tensor

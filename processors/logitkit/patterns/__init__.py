@@ -1,10 +1,10 @@
 """Patterns in Python's `re` syntax, as syntax trees over sets of code points.
 
-parser          parses a pattern to its tree, with groups, quantifiers, escapes, classes and flags
+parser          parses a pattern to its tree, with groups, escapes and classes
 spans           parses a pattern and keeps where its parts stand
-syntax          the tree; construction builds and simplifies its nodes; inner_trees are those directly inside of one
+syntax          the tree; construction builds and simplifies its nodes
 advice          warnings of patterns that allow more, or less, than expected
-charset         sets of code points (case_folding, unicode_classes, unicode_properties, unicode_scripts)
+charset         sets of code points (case_folding, unicode_classes, unicode_scripts)
 """
 
 from logitkit.patterns.case_folding import case_table as case_table

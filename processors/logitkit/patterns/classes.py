@@ -9,8 +9,7 @@ from logitkit.errors import PatternSyntaxError
 from logitkit.patterns.case_folding import case_table, fold, fold_class
 from logitkit.patterns.charset import ANY, CharSet
 from logitkit.patterns.escapes import Escape, Property, read_escape
-from logitkit.patterns.flags import ASCII, DOTALL, IGNORECASE
-from logitkit.patterns.syntax import Characters
+from logitkit.patterns.syntax import ASCII, DOTALL, IGNORECASE, Characters
 from logitkit.patterns.unicode_classes import perl_class
 
 Item: TypeAlias = int | tuple[int, int] | str | Property

@@ -21,10 +21,8 @@ from logitkit.patterns.classes import (
 )
 from logitkit.patterns.construction import alternate, concatenate, repeat
 from logitkit.patterns.escapes import Property, read_escape
-from logitkit.patterns.flags import ASCII, MULTILINE, VERBOSE
-from logitkit.patterns.groups import Opening, read_opening
-from logitkit.patterns.quantifiers import read_quantifier
-from logitkit.patterns.syntax import Anchor, Atomic, Characters, Empty, Look, Node
+from logitkit.patterns.groups import Opening, read_opening, read_quantifier
+from logitkit.patterns.syntax import ASCII, MULTILINE, VERBOSE, Anchor, Atomic, Characters, Empty, Look, Node
 from logitkit.patterns.unicode_classes import perl_class
 
 MAX_NESTING = 100

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from logitkit.patterns.charset import CharSet
+from logitkit.patterns.groups import read_quantifier
 from logitkit.patterns.parser import Parser
-from logitkit.patterns.quantifiers import read_quantifier
 from logitkit.patterns.syntax import Anchor, Characters, Look
 
 __all__ = ["PlacedCharacters", "parse_with_spans"]

@@ -1,8 +1,4 @@
-r"""The syntax tree of a pattern: the output of the parser and the input of the compiler.
-
-Characters are sets of code points. Case-insensitivity and the Unicode or ASCII meaning of classes are already applied, so
-nothing after the parser needs to know about flags. Groups leave no trace unless they change the language.
-"""
+"""The syntax tree of a pattern: the output of the parser and the input of the compiler; and the flags of a pattern."""
 
 from __future__ import annotations
 
@@ -10,6 +6,16 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from logitkit.patterns.charset import CharSet
+
+# Plain integers, because the parser tests flags per character, and arithmetic on enum members takes a microsecond each.
+ASCII = 1
+IGNORECASE = 2
+MULTILINE = 4
+DOTALL = 8
+VERBOSE = 16
+
+LETTERS = {"a": ASCII, "i": IGNORECASE, "m": MULTILINE, "s": DOTALL, "x": VERBOSE, "u": 0}
+"""The inline letter of each flag. Unicode is the absence of `ASCII`, so `u` sets nothing."""
 
 
 @dataclass(frozen=True, slots=True)

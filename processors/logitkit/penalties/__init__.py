@@ -4,6 +4,6 @@ repetition, counted          by how often a token occurred: RepetitionPenalty, F
 no_repeat_ngram, dry         by the sequence that a token would repeat: NoRepeatNGram and Dry
 token_counts                 the distinct tokens of each row, and how often each occurred
 token_history, repeats       the tokens of each row, and where the last ones occurred before
-dry_state, breakers          the state of Dry, and where its last breaker is
+breakers                     where the last breaker of Dry is
 breaker_tables               the tables that breakers are looked up in
 """

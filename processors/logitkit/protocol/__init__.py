@@ -12,7 +12,6 @@ context          Context: what a processor can know about a batch in addition to
 state            select, concatenate and move the rows of a state; Fill pads fields of different sizes
 portable         methods that a state class defines so that it can be saved
 not_a_hook       the error for a processor passed to an engine without a hook
-same_processor   equality of processors, with tensors compared by value
 row_limit        the token budget of a row
 """
 
@@ -22,12 +21,12 @@ from logitkit.protocol.calls import process_checked as process_checked
 from logitkit.protocol.context import Context as Context
 from logitkit.protocol.context import concatenate_context as concatenate_context
 from logitkit.protocol.context import select_context as select_context
+from logitkit.protocol.described import same_processor as same_processor
 from logitkit.protocol.kind import Kind as Kind
 from logitkit.protocol.kind import Role as Role
 from logitkit.protocol.processor import Processor as Processor
 from logitkit.protocol.processor import name_of as name_of
 from logitkit.protocol.processor import role_of as role_of
-from logitkit.protocol.same_processor import same_processor as same_processor
 from logitkit.protocol.state import Fill as Fill
 from logitkit.protocol.state import concatenate as concatenate
 from logitkit.protocol.state import leaves as leaves

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from logitkit.errors import BatchMismatch, ConfigurationError
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 
 __all__ = ["Context", "concatenate_context", "context_to", "largest", "padded", "select_context"]
 

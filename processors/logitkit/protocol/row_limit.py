@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from logitkit.parameters.integers import checked_integer
+from logitkit.parameters.scalars import checked_integer
 from logitkit.protocol.processor import Processor, name_of, reads_max_length
 
 __all__ = ["checked_max_new_tokens"]

@@ -25,9 +25,9 @@ from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.compiled_language import check_has_eos
 from logitkit.runtime.device_rows import mask_by_operations
 from logitkit.runtime.host_rows import mask_on_host
+from logitkit.runtime.logit_arrays import check_width
 from logitkit.runtime.registry_user import RegistryUser
 from logitkit.runtime.shared import shared_by
-from logitkit.runtime.width import check_width
 from logitkit.vocabulary.marker import Marker, as_marker, check_goes_on
 from logitkit.vocabulary.vocabulary import Vocabulary
 

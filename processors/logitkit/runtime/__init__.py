@@ -16,8 +16,8 @@ automaton_registry, registry_layout, registry_user  the automata of one vocabula
                                                     automaton among them
 host_logits, tensor_logits    logits on the CPU as numpy arrays (HostAndDevice: the base of their processors), and as tensors
 row_mask, mask_cache          the mask of one visited state on the CPU, and a cache of limited size for them
-logit_arrays, broken_logits   views and fills of rows on the CPU; NaN and infinities in the logits of a model
+logit_arrays                  views and fills of rows on the CPU; whether logits are broken, or fit the vocabulary
 byte_form, examples           a constraint byte by byte, for explanations; matching texts and random ones
 shared, automaton_files       automata compiled once per process, and shared with other processes in files
-tracing, width                support for torch.compile; the check of the number of logits columns
+tracing                       support for torch.compile
 """

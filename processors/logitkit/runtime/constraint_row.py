@@ -24,9 +24,8 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT, MaskKey
 from logitkit.compiler.tokens.tables.packed_stacks import Packed
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.runtime.logit_arrays import as_array, check_row
+from logitkit.runtime.logit_arrays import as_array, check_row, check_width
 from logitkit.runtime.row_mask import RowMask
-from logitkit.runtime.width import check_width
 
 __all__ = ["NOWHERE", "Configurations", "ConstraintRow", "NeutralRow", "StackRow"]
 

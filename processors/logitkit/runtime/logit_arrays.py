@@ -1,9 +1,4 @@
-"""Rows of logits on the CPU as numpy arrays, on the same memory, and whether they are broken.
-
-The logits of a row are broken if any of them is NaN or +inf, or none is finite: a model returns such logits when its computation
-has failed. `process_logits` of a processor takes NaN for -inf, as a pure function may. The code that gets logits from an engine
-looks at them itself, because a mask would make them look like a choice of the model.
-"""
+"""Rows of logits on the CPU as numpy arrays, on the same memory: whether they are broken, and whether they fit a vocabulary."""
 
 from __future__ import annotations
 
@@ -16,9 +11,33 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.errors import BrokenLogits
+from logitkit.errors import BrokenLogits, VocabularyError
 
-__all__ = ["BITS", "as_array", "check_left", "check_row", "drop_nan", "fill", "is_broken", "why_broken"]
+__all__ = ["BITS", "as_array", "check_left", "check_row", "check_width", "drop_nan", "fill", "is_broken", "why_broken"]
+
+# Models pad their vocabularies for speed, by at most this many columns or this share of all columns.
+MOST_PADDING = 1024
+SHARE = 64
+
+
+def check_width(size: int, columns: int) -> None:
+    """Raise `VocabularyError` if logits have fewer columns than a vocabulary has ids, or more than padding explains.
+
+    Args:
+        size: The number of ids of the vocabulary.
+        columns: The number of columns of the logits.
+    """
+    if columns < size:
+        raise VocabularyError(
+            f"the logits have {columns} columns, but the vocabulary has {size} ids: it belongs to another model"
+        )
+    if columns - size > MOST_PADDING and (columns - size) * SHARE > columns:
+        raise VocabularyError(
+            f"the logits have {columns} columns, but the vocabulary has {size} ids; the other {columns - size} are too many to "
+            "be padding, so it belongs to another model. If this model has that many unused ids, build the vocabulary with "
+            f"size={columns}"
+        )
+
 
 # numpy has no bfloat16 and is slow on float16, but masks can operate on the bits of both.
 BITS = {torch.float16: (0xFC00, 0x0000), torch.bfloat16: (0xFF80, 0x0000)}

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.tokens.tables.token_table import STAY
-from logitkit.runtime.width import check_width
+from logitkit.runtime.logit_arrays import check_width
 
 # Rows before those of the first automaton, which list no classes: the states of neutral rows.
 NEUTRAL_ROWS = FIRST_STATE + 2

@@ -1,16 +1,14 @@
-"""Logits of which a few in each row are read and written by token id, with tensors only; `host_logits` does so on the host.
-
-Logits are computed in at least 32 bits and rounded once. Finite logits stay finite.
-"""
+"""Logits with tensors only: a few in each row are read and written by token id, and broken rows are flagged."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["Places", "ban_tensors", "finite_tensors"]
+__all__ = ["UNREAD", "Places", "ban_tensors", "broken_rows", "end_broken", "finite_tensors"]
 
 
 class Places(NamedTuple):
@@ -55,3 +53,31 @@ def finite_tensors(given: Tensor, changed: Tensor, dtype: torch.dtype) -> Tensor
     """Return the changed logits in `dtype`; those that were finite in `given` stay finite."""
     most = torch.finfo(dtype).max
     return changed.clamp(given.clamp(max=-most), given.clamp(min=most)).to(dtype)
+
+
+# The reason in an error for broken logits whose values are not read.
+UNREAD = "a logit is NaN or +inf, or none is finite"
+
+
+def broken_rows(logits: Tensor) -> Tensor:
+    """Return which rows of logits are broken, [B] bool on their device, without reading any.
+
+    Args:
+        logits: [B, V] floating point.
+    """
+    return ~logits.amax(1).isfinite()
+
+
+def end_broken(logits: Tensor, broken: Tensor, eos_ids: Sequence[int]) -> Tensor:
+    """Return logits that leave only EOS, at 0, in the broken rows, without reading any.
+
+    Args:
+        logits: [B, V] floating point, which may be overwritten.
+        broken: [B] bool, on the same device.
+        eos_ids: The ids that end a row.
+    """
+    logits = torch.where(broken[:, None], -torch.inf, logits)
+    # One by one: a list of ids would be copied to the device, and the host would wait for that.
+    for end in eos_ids:
+        logits.select(1, end).masked_fill_(broken, 0)
+    return logits

@@ -15,8 +15,8 @@ from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.composition.chain import Chain, members
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.errors import BatchMismatch, ConfigurationError
-from logitkit.parameters.integers import checked_integer
 from logitkit.parameters.numbers import LARGEST
+from logitkit.parameters.scalars import checked_integer
 from logitkit.protocol.calls import advance_checked, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import may_empty_rows

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from logitkit.errors import SequenceIndexError
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 
 __all__ = ["Keys", "read_keys"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from logitkit.errors import ArgumentTypeError, ConfigurationError
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 
 __all__ = ["Reuse", "plan_reuse"]
 

@@ -15,11 +15,10 @@ from logitkit.errors import ArgumentTypeError
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.state import to
 from logitkit.sessions import sequence_files
-from logitkit.sessions.addition import appended, joined, repeated
+from logitkit.sessions.addition import appended, batched, joined, repeated
 from logitkit.sessions.keys import read_keys
 from logitkit.sessions.sequence_parts import TokenView, sliced
 from logitkit.sessions.sequence_rows import SequenceRows
-from logitkit.sessions.state_batch import batched
 
 __all__ = ["SequenceState"]
 

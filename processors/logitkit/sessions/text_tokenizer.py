@@ -1,4 +1,4 @@
-"""A common interface to the tokenizers of all engines: encode text, decode tokens."""
+"""A common interface to the tokenizers of all engines: encode text, decode tokens, and the check that two agree."""
 
 from __future__ import annotations
 
@@ -7,9 +7,48 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-from logitkit.parameters.integers import as_integer
+from logitkit.errors import ConfigurationError
+from logitkit.parameters.scalars import as_integer
 
-__all__ = ["MOST_LEFT", "REPLACEMENT", "TextTokenizer"]
+__all__ = ["MOST_LEFT", "REPLACEMENT", "TextTokenizer", "check_same_tokenizer"]
+
+# Common words, numbers and punctuation: tokenizers with the same vocabulary agree on them, and different ones almost never do.
+PROBE = 'The quick brown fox (31 years old) jumps over 1250 lazy dogs.\n\t"It is not so," said nobody: x = [a + b];\n'
+
+
+def check_same_tokenizer(rows: Sequence[Sequence[int]], one: Any, other: Any) -> None:
+    """Check that ids mean the same to two tokenizers, by decoding them and by encoding a common text.
+
+    Args:
+        rows: The ids.
+        one: The tokenizer of the state; None if unknown.
+        other: The tokenizer of the generator that continues the state.
+
+    Raises:
+        ConfigurationError: The tokenizers disagree.
+    """
+    if one is None or one is other:
+        return
+    if _meanings(TextTokenizer(one), rows) != _meanings(TextTokenizer(other), rows):
+        raise ConfigurationError(
+            f"the state has another tokenizer ({type(one).__qualname__}), whose token ids mean other texts than those of the one "
+            f"that continues it ({type(other).__qualname__}); give its texts instead: list(state)"
+        )
+
+
+def _meanings(tokenizer: TextTokenizer, rows: Sequence[Sequence[int]]) -> list[Any]:
+    """Return the ids of a common text, and the texts of rows, stripped, because some tokenizers omit outer spaces."""
+    texts = [_tried(tokenizer.decode, row) for row in rows]
+    return [_tried(tokenizer.encode, PROBE), *(text and text.strip() for text in texts)]
+
+
+def _tried(method: Callable[[Any], Any], given: object) -> Any:
+    """Return the result of a method, or None for a text that it cannot encode or ids that it cannot decode."""
+    try:
+        return method(given)
+    except Exception:  # noqa: BLE001 - tokenizers raise errors of every kind
+        return None
+
 
 # Replaces bytes that are not a character in decoded text.
 REPLACEMENT = "\ufffd"

@@ -15,6 +15,7 @@ from logitkit.kernels import switch
 from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Boolean, Either, ListOf, Text, TokenId
+from logitkit.parameters.forms import elements
 from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_columns
 from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind
@@ -22,17 +23,29 @@ from logitkit.protocol.processor import Role
 from logitkit.runtime.automaton_registry import NEUTRAL
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.compiled_language import check_has_eos
+from logitkit.runtime.logit_arrays import check_width
 from logitkit.runtime.registry_user import RegistryUser
-from logitkit.runtime.width import check_width
 from logitkit.stopping.stop_automaton import StopAutomaton
-from logitkit.stopping.stop_list import checked_stops
 from logitkit.stopping.stop_mask import stop_rows, stop_tensors
 from logitkit.stopping.stop_registry import StopRegistry, stop_registry
 from logitkit.stopping.stop_state import NO_TOKEN, StopState
-from logitkit.vocabulary.marker import Marker
+from logitkit.vocabulary.marker import Marker, as_marker, check_vocabulary
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["StopPlace", "StopStrings"]
+__all__ = ["StopPlace", "StopStrings", "checked_stops"]
+
+
+def checked_stops(stops: object, vocabulary: Vocabulary) -> tuple[bytes | int, ...]:
+    """Return the stops as bytes of text and token ids, in the given order; the list may be empty.
+
+    Raises:
+        ConfigurationError: The stops are not a list, or a stop is empty, of another type, not an id of the vocabulary, or a
+            text that contains too many names of special tokens.
+        VocabularyError: The vocabulary has another type.
+    """
+    check_vocabulary(vocabulary)
+    given = elements("stops", stops, "texts and token ids")
+    return tuple(as_marker(f"stops[{i}]", stop, vocabulary) for i, stop in enumerate(given))
 
 
 class StopPlace(NamedTuple):

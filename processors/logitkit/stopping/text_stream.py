@@ -9,10 +9,10 @@ from typing import SupportsIndex
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Boolean
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 from logitkit.stopping.stop_automaton import FIRED
-from logitkit.stopping.stop_list import checked_stops
 from logitkit.stopping.stop_registry import stop_registry
+from logitkit.stopping.stop_strings import checked_stops
 from logitkit.vocabulary.marker import Marker
 from logitkit.vocabulary.vocabulary import Vocabulary
 

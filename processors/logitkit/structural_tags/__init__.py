@@ -3,7 +3,6 @@
 document           the values of a document, and their paths for errors
 formats            one format as a language: texts, schemas, tokens, and combinations of formats
 tags               tags, and free text in which triggers start tags
-limited_text       free text in a tag with a maximum number of tokens
 xml_styles         the ways in which models write arguments between tags
 triggered          the language of that free text
 structural_tag     StructuralTag, from_structural_tag, structural_tag_language

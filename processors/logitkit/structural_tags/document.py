@@ -10,8 +10,8 @@ from typing import Any
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.document import DEEPEST, load
 from logitkit.json_schema.python_types import schema_of
-from logitkit.parameters.integers import as_integer
 from logitkit.parameters.place import shown
+from logitkit.parameters.scalars import as_integer
 
 __all__ = ["JsonPart", "plain_document"]
 

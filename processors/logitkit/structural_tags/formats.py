@@ -13,8 +13,7 @@ from logitkit.languages.combined import either, optional, repeat, sequence
 from logitkit.languages.free_text import any_text
 from logitkit.languages.grammars import grammar
 from logitkit.languages.language import Language
-from logitkit.languages.located import LocatedSchema
-from logitkit.languages.schemas import json_schema
+from logitkit.languages.schemas import LocatedSchema, json_schema
 from logitkit.languages.texts import SpecialToken, literal, regex, special
 from logitkit.parameters.place import shown
 from logitkit.structural_tags.document import JsonPart

@@ -1,19 +1,60 @@
-"""Tags, and free text in which triggers start tags."""
+"""Tags, and free text in which triggers start tags; free text with a maximum number of tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from logitkit.languages.combined import either, repeat, sequence
+from logitkit.languages.free_text import any_text
 from logitkit.languages.language import Language
-from logitkit.languages.texts import choice, literal, special
+from logitkit.languages.texts import SpecialToken, choice, literal, special
 from logitkit.structural_tags.document import JsonPart
 from logitkit.structural_tags.formats import FormatReader, Surroundings, excluded_tokens, schema_at
-from logitkit.structural_tags.limited_text import limited_text
 from logitkit.structural_tags.triggered import Marker, Start, TriggeredText
 
-__all__ = ["legacy_tags", "tag_formats"]
+__all__ = ["legacy_tags", "limited_text", "tag_formats"]
+
+
+def limited_text(part: JsonPart, ends: Sequence[str | SpecialToken]) -> Language | None:
+    """Return the language of a tag's content and end, if the content is free text with a maximum number of tokens.
+
+    Args:
+        part: The content.
+        ends: The texts that may end the tag, not empty.
+
+    Raises:
+        ConfigurationError: It is not such a format; the message has its path.
+    """
+    kind = part.value.get("type") if isinstance(part.value, dict) else None
+    if kind not in ("any_text", "any_tokens") or not part.has("max_tokens"):
+        return None
+    own = ("excludes", "max_chars") if kind == "any_text" else ("exclude_tokens",)
+    part.check_fields(("type",), (*own, "max_tokens"))
+    if part.has("max_chars"):
+        raise part.inside("max_tokens").refuse("null if 'max_chars' is given")
+    most = part.integer("max_tokens", 0)
+    # The content holds none of the ends, so it holds nothing that an end is a part of.
+    given: list[str | SpecialToken] = [*part.texts("excludes"), *excluded_tokens(part)]
+    excluded = [one for one in given if not any(_is_in(end, one) for end in ends)]
+    if any(_overlap(one, end) for one in excluded for end in ends):
+        raise part.inside("excludes").refuse(
+            "a list of texts that do not overlap the end of the tag, if 'max_tokens' is given"
+        )
+    if not most:
+        return either(*ends)
+    return any_text(until=ends, exclude=excluded, max_tokens=most)
+
+
+def _is_in(one: str | SpecialToken, other: str | SpecialToken) -> bool:
+    return one in other if isinstance(one, str) and isinstance(other, str) else one == other
+
+
+def _overlap(excluded: str | SpecialToken, end: str | SpecialToken) -> bool:
+    """Whether an excluded text may occur in the end of a tag, or go over into it."""
+    if not isinstance(excluded, str) or not isinstance(end, str):
+        return False
+    return excluded in end or any(end.startswith(excluded[at:]) for at in range(1, len(excluded)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters import ByToken, Number, TokenIds
-from logitkit.parameters.reals import as_real
+from logitkit.parameters.scalars import as_real
 from logitkit.parameters.token_ids import checked_id
 from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind, Role

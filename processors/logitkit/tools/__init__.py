@@ -2,12 +2,12 @@
 
 tools             the class that users create (tool_set)
 tools_constraint  the constraint, also in configurations
-definitions       tools as data (functions, docstrings, custom_tools)
+definitions       tools as data (functions, custom_tools)
 formats           how models write calls
 turn_language     the language of a turn
 turn              what is read: calls, text, events
 turn_reader       reads a turn as it grows (turn_text, marked_text)
-call_reader       reads one call of it (json_values, xml_reading, member_values)
+call_reader       reads one call of it (json_values, member_values)
 turn_stream       reads token ids or text (named_text), with the constraint beside it
 writing           from calls to text
 """

@@ -14,8 +14,7 @@ from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.python_types import schema_of
 from logitkit.languages.grammars import GrammarText
 from logitkit.tools.custom_tools import custom_input
-from logitkit.tools.docstrings import described
-from logitkit.tools.functions import parameters_of, without_titles
+from logitkit.tools.functions import described, parameters_of, without_titles
 
 __all__ = ["MOST_TOOLS", "ToolDefinition", "definitions_of"]
 

@@ -3,16 +3,58 @@
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from collections.abc import Callable
 from typing import Any
 
 from logitkit.errors import ConfigurationError
-from logitkit.json_schema.python_types import schema_of
-from logitkit.json_schema.typed_dicts import supported
-from logitkit.tools.docstrings import described
+from logitkit.json_schema.python_types import schema_of, supported
 
-__all__ = ["parameters_of", "without_titles"]
+__all__ = ["described", "parameters_of", "without_titles"]
+
+_SECTION = re.compile(r"^[A-Z][A-Za-z ]*:\s*$")
+_ARGUMENT = re.compile(r"^(\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
+
+
+def described(text: str | None) -> tuple[str, dict[str, str]]:
+    """Return the description in a docstring, and those of its arguments.
+
+    Args:
+        text: The docstring, or None.
+
+    Example:
+        >>> described('''Find a city.
+        ...
+        ...     Args:
+        ...         name: The name of the city,
+        ...             in any language.
+        ...         limit (int): The most results.
+        ...
+        ...     Returns:
+        ...         The cities.
+        ...     ''')
+        ('Find a city.', {'name': 'The name of the city, in any language.', 'limit': 'The most results.'})
+    """
+    lines = inspect.cleandoc(text or "").splitlines()
+    first = next((i for i, line in enumerate(lines) if _SECTION.match(line)), len(lines))
+    found: dict[str, str] = {}
+    section, indent, name = "", 0, ""
+    for line in lines[first:]:
+        if _SECTION.match(line):
+            section, indent, name = line.strip().rstrip(":"), 0, ""
+            continue
+        if section not in ("Args", "Arguments", "Parameters") or not line.strip():
+            continue
+        width = len(line) - len(line.lstrip())
+        indent = indent or width
+        argument = _ARGUMENT.match(line.strip()) if width <= indent else None
+        if argument:
+            name = argument[1].lstrip("*")
+            found[name] = argument[2].strip()
+        elif name:
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    return "\n".join(lines[:first]).strip(), found
 
 
 def parameters_of(function: Callable[..., Any], name: str) -> tuple[str, dict[str, Any]]:

@@ -10,9 +10,8 @@ from typing import Any
 from logitkit.errors import ConfigurationError
 from logitkit.languages import any_text, json_schema, sequence, special
 from logitkit.languages.language import Language
-from logitkit.languages.located import LocatedSchema
-from logitkit.languages.schemas import JsonValue
-from logitkit.parameters.integers import as_integer
+from logitkit.languages.schemas import JsonValue, LocatedSchema
+from logitkit.parameters.scalars import as_integer
 from logitkit.tools.definitions import ToolDefinition, definitions_of
 from logitkit.tools.formats import ToolFormat, format_of
 from logitkit.tools.member_values import MemberValues

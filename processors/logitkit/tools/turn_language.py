@@ -11,7 +11,7 @@ from logitkit.languages.dispatching import Dispatch
 from logitkit.languages.json_strings import JsonStringOf
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
-from logitkit.languages.located import LocatedSchema
+from logitkit.languages.schemas import LocatedSchema
 from logitkit.languages.texts import SpecialToken
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Characters, Graph, Node

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from logitkit.errors import ConfigurationError
-from logitkit.parameters.integers import as_integer
 from logitkit.parameters.place import shown
+from logitkit.parameters.scalars import as_integer
 from logitkit.runtime.walk import Walk
 from logitkit.tools.marked_text import MarkedText
 from logitkit.tools.named_text import UNNAMED, NamedText

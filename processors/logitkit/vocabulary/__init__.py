@@ -8,10 +8,8 @@ text_with_names  a text with names of special tokens in it, and all ways to writ
 marker           a marker in the text: a string, or one token id
 marker_symbol    the symbols that a marker is written in: bytes and token ids, as numbers
 trie, ranges     all prefixes of all tokens, as arrays, which the compiler walks
-joined_tokens    all tokens as one text, and their order by bytes
 shapes           what is left of tokens for patterns that do not tell letters apart
 token_suffixes   what tokens say after quotes and closing brackets
-spelling         how many tokens a text takes
 """
 
 from logitkit.vocabulary.marker import Marker as Marker

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import SupportsIndex, TypeAlias
 
 from logitkit.errors import ConfigurationError, VocabularyError
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.scalars import as_integer
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Marker", "as_marker", "check_goes_on", "check_vocabulary", "encoded", "token_of"]

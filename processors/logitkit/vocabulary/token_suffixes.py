@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.vocabulary.joined_tokens import JoinedTokens
-from logitkit.vocabulary.trie import Trie
+from logitkit.vocabulary.trie import JoinedTokens, Trie
 
 __all__ = ["TokenSuffixes"]
 

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.errors import VocabularyError
-from logitkit.parameters.integers import as_integer
-from logitkit.vocabulary.joined_tokens import JoinedTokens
+from logitkit.parameters.scalars import as_integer
 from logitkit.vocabulary.shapes import Shapes
 from logitkit.vocabulary.special_tokens import SpecialNames
 from logitkit.vocabulary.token_suffixes import TokenSuffixes
-from logitkit.vocabulary.trie import Trie
+from logitkit.vocabulary.trie import JoinedTokens, Trie
 
 __all__ = ["Vocabulary"]
 

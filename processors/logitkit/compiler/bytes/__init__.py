@@ -6,11 +6,11 @@ nested_step, pushdown_step                     the effect of a byte in automata 
 pushdown_views                                 which ways lead out of the states of a grammar's automaton
 stack_moves                                    the moves of both, in one form
 in_utf8, utf8_subroutines, utf8                from characters to bytes, written in place or called
-word_list, occurrences, folded_occurrences     lists of texts, and where texts occur in a longer text
-named_occurrences, ways_read                   the same for texts with special tokens in them; how much of a marker has been read
+word_list, occurrences                         lists of texts, and where texts occur in a longer text
+named_occurrences                              the same for texts with special tokens in them
 concatenation, nested_concatenation, byte_intersection    one after the other, and both at once
 string_fragment, literal_overrides             automata with instances in others, and where their ends lead; literal texts that
                                                override them
 transition_columns, nesting_needs              where tokens lead from each state; which calls can end
-renumbering, sorting                           tables with other numbers of states; sorting of numbers
+sorting                                        sorting of numbers
 """

@@ -1,12 +1,9 @@
-"""Byte automata after one another: a fixed text and what follows it, or some text until a marker and what follows that.
-
-A state inside the marker is a state of the first part, that before the marker's possible beginning, and how much of the marker
-has been read since (a node of `ways_read`). Where it does not go on, the bytes that turn out not to begin it are read by the
-first part after all. A special token that stands for the marker leads on at once, and so the bytes before it belong to the first
-part.
-"""
+"""Byte automata after one another: a fixed text and what follows it, or some text until a marker, written in several ways."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +12,85 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.sorting import distinct_rows
 from logitkit.compiler.bytes.special_tokens import free_states, special_token_targets, special_tokens_of
 from logitkit.compiler.bytes.transition_columns import starts
-from logitkit.compiler.bytes.ways_read import WaysRead
 from logitkit.limits import Limits
 from logitkit.vocabulary.marker_symbol import MarkerSymbol
 from logitkit.vocabulary.ranges import expand
-from logitkit.vocabulary.text_with_names import TextWithNames
+from logitkit.vocabulary.text_with_names import Symbols, TextWithNames
+
+__all__ = ["WaysRead"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class WaysRead:
+    """The nodes of all ways. Node 0 is the start, and each comes after the one that it continues.
+
+    Args:
+        parent: The node that each one continues.
+        symbol: The symbol with which it does.
+        depth: How many symbols it has.
+        jump: A node some way before it, with which any node before it is found in a few jumps.
+        moves: For each node the node after each symbol that does not lead to the start.
+        open: The nodes in which the marker is not complete.
+    """
+
+    parent: list[int]
+    symbol: list[int]
+    depth: list[int]
+    jump: list[int]
+    moves: list[dict[int, int]]
+    open: list[int]
+
+    @classmethod
+    def of(cls, ways: Iterable[Symbols], limits: Limits) -> WaysRead:
+        """Build the nodes of a marker that may be written in these ways.
+
+        Raises:
+            PatternTooLarge: There are more nodes than states are allowed.
+        """
+        parent, symbols, depth, jump, ends = [0], [0], [0], [0], set()
+        child: list[dict[int, int]] = [{}]
+        for way in ways:
+            node = 0
+            for symbol in way:
+                following = child[node].get(symbol)
+                if following is None:
+                    following = child[node][symbol] = len(child)
+                    parent.append(node)
+                    symbols.append(symbol)
+                    depth.append(depth[node] + 1)
+                    far = jump[node]
+                    # Two jumps of equal length make one of twice the length and a step.
+                    equal = depth[node] - depth[far] == depth[far] - depth[jump[far]]
+                    jump.append(jump[far] if equal else node)
+                    child.append({})
+                    limits.check_states(len(child))
+                node = following
+            ends.add(node)
+        moves: list[dict[int, int]] = [{} for _ in child]
+        fallback = [0] * len(child)
+        order = [0]
+        # Level by level: what a node falls back to is shorter, so its moves are known.
+        for node in order:
+            below = moves[fallback[node]] if node else {}
+            moves[node] = {**below, **child[node]}
+            for symbol, following in child[node].items():
+                fallback[following] = below.get(symbol, 0)
+                order.append(following)
+        return cls(parent, symbols, depth, jump, moves, [node for node in range(len(child)) if node not in ends])
+
+    @property
+    def last(self) -> int:
+        """The last node."""
+        return len(self.parent) - 1
+
+    def dropped(self, node: int, reached: int) -> int:
+        """Return the node of the symbols that are dropped where a symbol leads from one node to another."""
+        count = self.depth[node] + 1 - self.depth[reached]
+        while self.depth[node] > count:
+            far = self.jump[node]
+            node = far if self.depth[far] >= count else self.parent[node]
+        return node
+
 
 Bytes = NDArray[np.int64]
 

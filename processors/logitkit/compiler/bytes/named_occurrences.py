@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import one_budget
-from logitkit.compiler.bytes.folded_occurrences import folded_occurrences, variants
-from logitkit.compiler.bytes.occurrences import Occurrences
+from logitkit.compiler.bytes.occurrences import Occurrences, folded_occurrences, variants
 from logitkit.limits import Limits
 from logitkit.vocabulary.marker_symbol import MarkerSymbol
 from logitkit.vocabulary.text_with_names import TextWithNames

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import spend
-from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.byte_dfa import DEAD, ROWS_AT_ONCE
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
-from logitkit.compiler.bytes.renumbering import ROWS_AT_ONCE
 from logitkit.compiler.bytes.sorting import stable_order
 
 __all__ = ["Backwards", "Moves", "alive", "holds_after_call", "needs"]

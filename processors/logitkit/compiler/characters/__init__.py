@@ -6,9 +6,9 @@ subset, alternating, product         deterministic automata: without lookarounds
 runs                                 positions of `x{1,256}`, of which one stands for all
 minimise, refinement, components     fewest states, as a whole and on one cycle; cycles
 first_match                          the texts that a backtracking search finds
-lengths, widths                      how long texts are: of an automaton, and of a tree
+lengths                              how long texts are: of an automaton, and of a tree
 counted                              repetition copied instead of rebuilt
 code_units                           from UTF-16 code units to characters
-alphabet, symbol_blocks              classes of code points that a pattern does not distinguish; overlapping sets of these
+alphabet, symbols                    classes of code points that a pattern does not distinguish; overlapping sets of these
 symbols                              code points, and numbers for calls, words and special tokens in the same sets
 """

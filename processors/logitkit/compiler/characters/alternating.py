@@ -18,7 +18,7 @@ from logitkit.budget import took
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.guarded import Guard, Guarded
 from logitkit.compiler.characters.subset import SymbolDfa
-from logitkit.compiler.characters.symbol_blocks import Blocks, shared_symbols, split
+from logitkit.compiler.characters.symbols import Blocks, shared_symbols, split
 from logitkit.limits import Limits
 
 # The position of a thread whose body has matched, while lookaheads inside it are still open.

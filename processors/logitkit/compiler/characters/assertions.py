@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from logitkit.patterns.charset import ANY, CharSet
-from logitkit.patterns.inner_trees import with_inside
+from logitkit.patterns.construction import with_inside
 from logitkit.patterns.syntax import Alternate, Anchor, Atomic, Characters, Concat, Look, Node, Repeat
 
 NEWLINE = CharSet(((10, 10),))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from logitkit.budget import took
 from logitkit.errors import PatternSyntaxError
 from logitkit.limits import Limits
-from logitkit.patterns.inner_trees import with_inside
+from logitkit.patterns.construction import with_inside
 from logitkit.patterns.syntax import (
     Alternate,
     Anchor,

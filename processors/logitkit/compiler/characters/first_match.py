@@ -22,14 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from logitkit.compiler.characters.alphabet import Alphabet
+from logitkit.compiler.characters.lengths import widths
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import count_positions
 from logitkit.compiler.characters.subset import SymbolDfa
-from logitkit.compiler.characters.symbol_blocks import split
-from logitkit.compiler.characters.widths import widths
+from logitkit.compiler.characters.symbols import split
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
-from logitkit.patterns.inner_trees import with_inside
+from logitkit.patterns.construction import with_inside
 from logitkit.patterns.syntax import (
     Alternate,
     Anchor,

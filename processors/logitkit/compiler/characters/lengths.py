@@ -1,4 +1,4 @@
-"""How long the texts of an automaton over characters are. All of its states must be alive, as those of a minimal one are."""
+"""How many characters the texts of an automaton, or of a tree, have."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.characters.components import components
 from logitkit.compiler.characters.subset import SymbolDfa
+from logitkit.patterns.syntax import Alternate, Atomic, Characters, Concat, Machine, Node, Repeat
 
-__all__ = ["has_all_lengths", "longest", "shortest"]
+__all__ = ["WIDEST", "has_all_lengths", "longest", "shortest", "widths"]
 
 
 def longest(dfa: SymbolDfa) -> int | None:
@@ -46,3 +47,37 @@ def has_all_lengths(dfa: SymbolDfa) -> bool:
     """
     rows = (row for row, accepts in zip(dfa.moves, dfa.accepting, strict=True) if accepts)
     return all(any(dfa.accepting[target] for target in row) for row in rows)
+
+
+WIDEST = 2**64
+"""The number of characters without a limit, as `re` counts."""
+
+
+def widths(tree: Node) -> tuple[int, int]:
+    """Return the least and the largest number of characters; `WIDEST` without a limit.
+
+    An automaton is taken to have any texts but the empty one.
+
+    Example:
+        >>> from logitkit.patterns.parser import parse
+        >>> widths(parse("ab?|[c-e]{2,5}")), widths(parse("a+"))[1] == WIDEST
+        ((1, 5), True)
+    """
+    match tree:
+        case Characters():
+            return 1, 1
+        case Concat(parts):
+            found = list(map(widths, parts))
+            return min(sum([least for least, _ in found]), WIDEST), min(sum([most for _, most in found]), WIDEST)
+        case Alternate(options):
+            found = list(map(widths, options))
+            return min([least for least, _ in found]), max([most for _, most in found])
+        case Repeat(node, minimum, maximum):
+            least, most = widths(node)
+            return min(least * minimum, WIDEST), WIDEST if maximum is None else min(most * maximum, WIDEST)
+        case Atomic(node):
+            return widths(node)
+        case Machine():
+            return 1, WIDEST
+        case _:
+            return 0, 0

@@ -13,7 +13,7 @@ from logitkit.budget import took
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.guarded import Guard, Guarded
 from logitkit.compiler.characters.positions import Positions
-from logitkit.compiler.characters.symbol_blocks import split
+from logitkit.compiler.characters.symbols import split
 from logitkit.limits import Limits
 from logitkit.patterns.charset import ANY, CharSet
 from logitkit.patterns.syntax import Characters, Concat, Look, Node

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from logitkit.budget import spent, took
 from logitkit.compiler.characters.positions import Positions
 from logitkit.compiler.characters.runs import Runs
-from logitkit.compiler.characters.symbol_blocks import Blocks, are_disjoint, shared_symbols, split
+from logitkit.compiler.characters.symbols import Blocks, are_disjoint, shared_symbols, split
 from logitkit.limits import Limits
 
 # A move that leads one position further in a run: the symbols, what else the state that it leads to holds, whether that accepts,

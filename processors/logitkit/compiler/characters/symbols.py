@@ -8,6 +8,10 @@ By hand: in `{"type": "object", "additionalProperties": {"$ref": "#"}}`, each me
 stands, the tree has `Symbol.call(0)`, which is 0x110000, the first number after all code points.
 
 Invariants: each kind has a range of numbers of its own, and no number of a kind is outside of that range.
+
+Sets of symbols as bit masks, and how overlapping ones are cut into disjoint blocks.
+
+A state reads `a` or `b` at one position, and `b` or `c` at another: then `a`, `b` and `c` each lead somewhere else.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from typing import Literal, TypeAlias
 from logitkit.errors import PatternTooLarge
 from logitkit.patterns.charset import MAX_CODE_POINT
 
-__all__ = ["Symbol", "SymbolKind"]
+__all__ = ["Blocks", "Symbol", "SymbolKind", "are_disjoint", "shared_symbols", "split"]
 
 SymbolKind: TypeAlias = Literal["character", "call", "mark", "word", "special token", "lookahead"]
 
@@ -100,3 +104,48 @@ def _made(first: int, end: int, number: int) -> int:
             f"the symbol of a {Symbol.kind(first)} has the number {number}; allowed are numbers below {end - first:,}; use fewer"
         )
     return first + number
+
+
+# Disjoint sets of symbols, each with the indices of the sets that hold it.
+Blocks: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
+
+
+def are_disjoint(future: tuple[int, ...], masks: list[int]) -> bool:
+    """Whether no two of some positions read the same symbol."""
+    union = 0
+    for position in future:
+        if union & masks[position]:
+            return False
+        union |= masks[position]
+    return True
+
+
+def shared_symbols(masks: tuple[int, ...]) -> int:
+    """Return the symbols that several sets hold."""
+    union = 0
+    shared = 0
+    for mask in masks:
+        shared |= union & mask
+        union |= mask
+    return shared
+
+
+def split(masks: tuple[int, ...]) -> Blocks:
+    """Cut overlapping sets of symbols into disjoint blocks, each with the indices of the sets that hold it.
+
+    Example:
+        >>> split((0b011, 0b110))
+        ((1, (0,)), (2, (0, 1)), (4, (1,)))
+    """
+    overlap = shared_symbols(masks)
+    blocks: dict[tuple[int, ...], int] = {}
+    for index, mask in enumerate(masks):
+        alone = mask & ~overlap
+        if alone:
+            blocks[(index,)] = alone
+    while overlap:
+        symbol = overlap & -overlap
+        overlap ^= symbol
+        members = tuple(i for i, m in enumerate(masks) if m & symbol)
+        blocks[members] = blocks.get(members, 0) | symbol
+    return tuple((block, members) for members, block in sorted(blocks.items()))

@@ -1,11 +1,11 @@
 """From the rules of a grammar to a deterministic pushdown automaton over bytes.
 
 rules                        what comes in: trees that call each other
-rule_trees, rule_automata    what trees may hold, and the minimal automaton of each rule over characters and calls
+rule_automata                 the minimal automaton of each rule over characters and calls
 call_inlining, nfa           left recursion as loops, and which calls stay calls
 stack_machine, lookahead     one nondeterministic automaton over bytes with a stack, and which symbols may come next
 lr_states, plans             made deterministic by sets: the nodes, and what symbols do in one
-shared_frames, simulation    the frames that all configurations share, and configurations that others make needless
+simulation                   the frames that all configurations share, and configurations that others make needless
 contradictions               without what conditions on the next character leave no text after
 dfa                          all of it
 """

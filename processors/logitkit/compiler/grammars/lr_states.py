@@ -35,8 +35,7 @@ from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
 from logitkit.compiler.bytes.pushdown_views import bits
 from logitkit.compiler.grammars.plans import MOST_CONFIGURATIONS, MOST_FRAMES, NO_CONDITIONS, STEPS, Plan, Plans
-from logitkit.compiler.grammars.shared_frames import Frame, shared_frames
-from logitkit.compiler.grammars.simulation import Configuration
+from logitkit.compiler.grammars.simulation import Configuration, Frame, shared_frames
 from logitkit.compiler.grammars.stack_machine import StackMachine
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits

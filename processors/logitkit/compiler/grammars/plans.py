@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED
-from logitkit.compiler.characters.symbol_blocks import split
+from logitkit.compiler.characters.symbols import split
 from logitkit.compiler.grammars.lookahead import lookahead
-from logitkit.compiler.grammars.shared_frames import Frame
-from logitkit.compiler.grammars.simulation import Configuration, Simulation
+from logitkit.compiler.grammars.simulation import Configuration, Frame, Simulation
 from logitkit.compiler.grammars.stack_machine import TAIL, StackMachine
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits

@@ -18,8 +18,7 @@ from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import Part, PositionBuilder, Positions, positions_of
 from logitkit.compiler.characters.subset import SymbolDfa, determinise
 from logitkit.compiler.characters.symbols import Symbol
-from logitkit.compiler.grammars.rule_trees import check_trees, nullable_rules
-from logitkit.compiler.grammars.rules import Rules
+from logitkit.compiler.grammars.rules import Rules, check_trees, nullable_rules
 from logitkit.errors import GrammarError
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet

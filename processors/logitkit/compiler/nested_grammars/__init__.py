@@ -1,11 +1,10 @@
 """Rules that call each other, such as those of a recursive JSON Schema, as automata over bytes.
 
 nested_grammar       what comes in: trees that call each other, and strings that are known as automata
-renumbered           a tree as part of a larger grammar, with other numbers of its calls, words and special tokens
-part, parts          one automaton over characters for everything that is called; known_parts keeps those of many grammars
+part, parts          one automaton over characters for everything that is called; those of many grammars are kept
 overlaps             calls that begin with the same bracket, and words that are also called strings
 token_limits         free text of a limited number of tokens
 text_regions         free text as fragments, so that what tokens do in it is known
-assembly, live, words  one automaton over bytes, in which names are written out, without what leads nowhere (instance_builder)
+assembly, live       one automaton over bytes, in which names are written out, without what leads nowhere (instance_builder)
 dfa                  all of that
 """

@@ -20,8 +20,7 @@ from logitkit.compiler.bytes.literal_overrides import OVERLAPPING_BRACKET, Brack
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.positions import Positions
 from logitkit.compiler.characters.subset import Check, SymbolDfa
-from logitkit.compiler.characters.symbol_blocks import shared_symbols, split
-from logitkit.compiler.characters.symbols import Symbol
+from logitkit.compiler.characters.symbols import Symbol, shared_symbols, split
 from logitkit.compiler.nested_grammars.nested_grammar import (
     NestedGrammar,
     NestedRule,

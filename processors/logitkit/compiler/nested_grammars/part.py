@@ -1,18 +1,25 @@
-"""One part of a grammar: a deterministic automaton over characters, with what its brackets call and where it ends."""
+"""One part of a grammar: a deterministic automaton over characters, with what its brackets call and where it ends.
+
+Parts of rules that stand in many grammars, such as that of any JSON value: each is worked out once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TypeAlias
 
+from logitkit.budget import one_budget, outside_budget, spent
+from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.subset import SymbolDfa
+from logitkit.compiler.nested_grammars.nested_grammar import NestedRule, RenumberedRule
 from logitkit.limits import Limits
 
-__all__ = ["Bracket", "Called", "Part"]
+__all__ = ["Bracket", "Called", "KnownParts", "Part"]
 
 # Rules that are called at once, each with the mark at its end.
 Called: TypeAlias = tuple[tuple[int, int], ...]
@@ -87,3 +94,38 @@ def _renamed(brackets: dict[str, Bracket], names: Mapping[int, int], words: Mapp
         )
         for opening, bracket in brackets.items()
     }
+
+
+# The limit on what is kept, in bytes. A part takes a few bytes for each step of work on it.
+REMEMBERED_BYTES = 64 * 2**20
+BYTES_A_STEP = 8
+
+
+class KnownParts:
+    """Keeps parts of rules with names; what a kept part calls is numbered as in the `calls` of its rule."""
+
+    def __init__(self) -> None:
+        self._parts: BoundedCache[Hashable, tuple[Part, int]] = BoundedCache(REMEMBERED_BYTES)
+        self._lock = Lock()
+
+    def part(self, rule: NestedRule | RenumberedRule, make: Callable[[], Part], limits: Limits) -> Part:
+        """Return the part of a rule with a name; a known part costs the same as one that is made now."""
+        key = rule.known_as, rule.opening, limits
+        # Other threads may drop it meanwhile.
+        known = self._parts.get(key)
+        if known is None:
+            with outside_budget(), one_budget(limits.work):
+                made = make()
+                made.over_bytes(limits)
+                work = spent()
+            found = made.renamed(_numbers(rule.calls), _numbers(rule.words))
+            with self._lock:
+                self._parts.keep(key, (found, work), BYTES_A_STEP * work)
+        else:
+            found, work = known
+        limits.spend(work)
+        return found.renamed(dict(enumerate(rule.calls)), dict(enumerate(rule.words)))
+
+
+def _numbers(listed: tuple[int, ...]) -> dict[int, int]:
+    return {number: place for place, number in enumerate(listed)}

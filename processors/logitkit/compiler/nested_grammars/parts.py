@@ -16,7 +16,6 @@ from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import positions_of
 from logitkit.compiler.characters.subset import determinise
 from logitkit.compiler.characters.symbols import Symbol
-from logitkit.compiler.nested_grammars.known_parts import KnownParts
 from logitkit.compiler.nested_grammars.nested_grammar import (
     NestedGrammar,
     NestedRule,
@@ -25,12 +24,12 @@ from logitkit.compiler.nested_grammars.nested_grammar import (
     TextFragment,
 )
 from logitkit.compiler.nested_grammars.overlaps import Resolver, bracket_checks
-from logitkit.compiler.nested_grammars.part import Called, Part
+from logitkit.compiler.nested_grammars.part import Called, KnownParts, Part
 from logitkit.compiler.nested_grammars.token_limits import text_checks
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
-from logitkit.patterns.inner_trees import inside
+from logitkit.patterns.construction import inside
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Node
 
 # The most places to which one bracket may lead a caller. Where it is not known which sets of them occur, each set gets a state;

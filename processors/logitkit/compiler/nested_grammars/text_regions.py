@@ -17,10 +17,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, renumbered_table
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
-from logitkit.compiler.bytes.renumbering import renumbered_table
 from logitkit.compiler.bytes.sorting import examples
 from logitkit.compiler.bytes.string_fragment import FragmentInstances, StringFragment
 

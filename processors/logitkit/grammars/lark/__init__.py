@@ -1,13 +1,11 @@
 """Grammars in Lark's syntax.
 
-advice        what regular expressions allow beyond ASCII
 bodies        what stands after the colon of a definition
-common        the terminals of `%import common.NAME`
 competition   which terminals may stand in the same place
 continuations the texts that must not follow a terminal
 differences   where Lark's lexers read a text in another way
 draft         definitions that call each other
-json_values   the JSON values of `%json`; guidance_options for their spelling
+json_values   the JSON values of `%json`
 lexeme        a terminal as an automaton whose ends forbid some texts after them
 lexer         terminals as a lexer splits a text
 literals      strings, ranges, regular expressions and special tokens as trees
@@ -16,9 +14,7 @@ parse         from tokens to definitions
 precedence    which terminals a lexer prefers
 read          from a grammar's text to its rules
 terminals     from a terminal's definition to a tree without calls
-token_reader  a place in the tokens of a grammar
 tokens        from a text to tokens
-trees         walks over trees
 """
 
 from __future__ import annotations

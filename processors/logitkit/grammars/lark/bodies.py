@@ -14,11 +14,10 @@ from typing import NoReturn
 from logitkit.grammars.checks import calls_of
 from logitkit.grammars.dialects import macros
 from logitkit.grammars.lark.draft import LarkDefinition
-from logitkit.grammars.lark.token_reader import LarkTokenReader
-from logitkit.grammars.lark.tokens import LarkToken
+from logitkit.grammars.lark.tokens import LarkToken, LarkTokenReader
 from logitkit.limits import Limits
 from logitkit.patterns.construction import alternate, concatenate, repeat
-from logitkit.patterns.quantifiers import SIGNS
+from logitkit.patterns.groups import SIGNS
 from logitkit.patterns.syntax import Alternate, Call, Node
 
 __all__ = ["ITEMS", "MAX_GROUPS", "UNSUPPORTED", "LarkBodyReader"]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from logitkit.compiler.characters.positions import EMPTY, Part, PositionBuilder
-from logitkit.compiler.grammars.rule_trees import deriving
+from logitkit.compiler.grammars.rules import deriving
 from logitkit.grammars.lark.draft import Draft
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet

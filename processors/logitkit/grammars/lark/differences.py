@@ -1,9 +1,4 @@
-"""Where the longest match is not what Lark's lexers do, said in one sentence.
-
-Both lexers of `precedence` read a text in the same way, unless Lark's order of terminals matters: for two regular expressions
-with a text in common, for an expression that comes before a string and finds a part of it, for options that are tried in order,
-and for ignored terminals in rules.
-"""
+"""Advice on grammars in Lark's syntax: regular expressions, and where the longest match is not what Lark's lexers do."""
 
 from __future__ import annotations
 
@@ -12,9 +7,37 @@ from collections.abc import Iterator
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.grammars.lark.lexeme import Lexeme
 from logitkit.grammars.lark.lexer import Lexer
+from logitkit.grammars.lark.parse import parse_lark
 from logitkit.grammars.lark.precedence import contextual_conditions, longest_conditions
+from logitkit.limits import DEFAULT_LIMITS
+from logitkit.patterns.advice import beyond_ascii
 
-__all__ = ["difference"]
+__all__ = ["difference", "lark_advice"]
+
+
+def lark_advice(grammar: str) -> tuple[str, ...]:
+    r"""Return sentences on what the regular expressions of a grammar allow that its author may not expect.
+
+    Args:
+        grammar: The grammar.
+
+    Raises:
+        GrammarError: The text is not a grammar in Lark's syntax.
+        PatternSyntaxError: A regular expression cannot be parsed.
+
+    Example:
+        >>> lark_advice(r"start: /\d+/")
+        ('/\\d+/: \\d allows digits of all scripts; write [0-9]',)
+    """
+    found = []
+    for definition in parse_lark(grammar, DEFAULT_LIMITS).definitions:
+        if definition.kind == "regexp":
+            body, _, flags = definition.name[1:].rpartition("/")
+            advice = beyond_ascii(f"(?{flags}){body}" if flags else body)
+            # Lark allows no flags inside of a regular expression.
+            found += [f"{definition.name}: {said.partition(', or ')[0]}" for said in advice]
+    return tuple(found)
+
 
 # The cost of a pair of transitions.
 _PAIR_STEPS = 3

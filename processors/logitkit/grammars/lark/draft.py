@@ -1,13 +1,36 @@
-"""The definitions of a grammar that was read in Lark's syntax, which call each other by number."""
+"""The definitions of a grammar that was read in Lark's syntax, which call each other by number, and walks over their trees."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-from logitkit.patterns.syntax import Call, Node
+from logitkit.patterns.construction import concatenate, with_inside
+from logitkit.patterns.syntax import Alternate, Call, Concat, Node, Repeat
 
-__all__ = ["Draft", "LarkDefinition"]
+__all__ = ["Draft", "LarkDefinition", "has_lazy_quantifiers", "with_calls_replaced"]
+
+
+def with_calls_replaced(tree: Node, replacement: Callable[[int], Node]) -> Node:
+    """Return a tree with another node in place of each call."""
+    match tree:
+        case Call(definition):
+            return replacement(definition)
+        case Concat(parts):
+            return concatenate([with_calls_replaced(part, replacement) for part in parts])
+        case _:
+            return with_inside(tree, lambda node: with_calls_replaced(node, replacement))
+
+
+def has_lazy_quantifiers(tree: Node) -> bool:
+    """Whether a quantifier of a tree, outside lookarounds and atomic groups, takes few copies before many."""
+    match tree:
+        case Repeat(node, minimum, maximum, kind):
+            return (kind == "lazy" and minimum != maximum) or has_lazy_quantifiers(node)
+        case Concat(parts) | Alternate(parts):
+            return any(map(has_lazy_quantifiers, parts))
+        case _:
+            return False
 
 
 @dataclass(eq=False, slots=True)

@@ -1,23 +1,70 @@
-"""The JSON values of `%json {...}` as rules.
-
-A schema becomes a nested grammar: a tree that calls the objects and arrays of the schema. Each of them begins with its bracket. A
-grammar has no counters and no strings that several places share, so these are written in place.
-"""
+"""The JSON values of `%json {...}` as rules, with LLGuidance's options for their spelling."""
 
 from __future__ import annotations
 
-from logitkit.compiler.nested_grammars.nested_grammar import NestedRule
-from logitkit.compiler.nested_grammars.renumbered import renumbered
-from logitkit.grammars.lark.guidance_options import check_guidance_options
+from logitkit.compiler.nested_grammars.nested_grammar import NestedRule, renumbered
+from logitkit.compiler.text_language import TextLanguage
+from logitkit.errors import PatternSyntaxError, UnsupportedSchema
 from logitkit.json_schema.compile import schema_grammar
-from logitkit.json_schema.document import load
+from logitkit.json_schema.document import Json, load
 from logitkit.json_schema.misspelt import misspelt
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Characters, Node
 
-__all__ = ["schema_bodies"]
+__all__ = ["check_guidance_options", "schema_bodies"]
+
+# They allow more than the schema says, or more white space.
+_WIDER = {
+    *("coerce_one_of", "json_allow_general_unicode_escapes", "lenient"),
+    *("whitespace_flexible", "whitespace_pattern"),
+}
+# Patterns that the signs between items, and after a key, must match.
+_SIGNS = {"item_separator": ",", "key_separator": ":"}
+# The escapes of the texts that are written.
+_ESCAPES = {*'nrbtf\\"u'}
+
+
+def check_guidance_options(schema: Json, limits: Limits) -> None:
+    """Check that the texts of a schema satisfy its options.
+
+    Args:
+        schema: The schema, in which `x-guidance` counts at the top only.
+        limits: Bounds on the automata of separators.
+
+    Raises:
+        UnsupportedSchema: An option asks for another spelling, or is unknown.
+        PatternTooLarge: A limit is exceeded.
+    """
+    options = schema.get("x-guidance") if isinstance(schema, dict) else None
+    if options is None:
+        return
+    if not isinstance(options, dict):
+        raise UnsupportedSchema("it is not an object; leave it out", "#", "x-guidance")
+    for name, value in options.items():
+        if name in _SIGNS and not _matches(value, _SIGNS[name], limits):
+            instead = f"{value!r} does not match {_SIGNS[name]!r}, as values are written here"
+        elif name == "json_allowed_escapes" and not (
+            value is None or (isinstance(value, str) and {*value} >= _ESCAPES)
+        ):
+            instead = (
+                f"{value!r} lacks some of the escapes with which strings are written here: {''.join(sorted(_ESCAPES))}"
+            )
+        elif name not in {*_WIDER, *_SIGNS, "json_allowed_escapes"}:
+            instead = "this is not an option of LLGuidance"
+        else:
+            continue
+        raise UnsupportedSchema(f"{instead}; leave it out", "#/x-guidance", name)
+
+
+def _matches(pattern: Json, sign: str, limits: Limits) -> bool:
+    if not isinstance(pattern, str):
+        return False
+    try:
+        return TextLanguage.of_pattern(pattern, limits).contains(sign)
+    except PatternSyntaxError:
+        return False
 
 
 def schema_bodies(schema: str, limits: Limits, first: int) -> tuple[list[Node], list[str]]:

@@ -1,8 +1,4 @@
-r"""The literals of Lark's syntax as trees: strings, ranges, regular expressions, special tokens and names of `common`.
-
-By hand: `"a".."c"` is the set of a, b and c, and `<[5-7]>` the set of the symbols of three special tokens. `"Yes"i` is a row of
-three sets: Y and y, E and e, S and s.
-"""
+"""The literals of Lark's syntax as trees: strings, ranges, regular expressions, special tokens and names of `common`."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ from typing import NoReturn
 
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.errors import GrammarError, PatternSyntaxError
-from logitkit.grammars.lark.common import COMMON
 from logitkit.grammars.lark.draft import LarkDefinition
 from logitkit.grammars.lark.measures import COMMON_LENGTHS, Measure, of_regexp, of_string
 from logitkit.limits import Limits
@@ -21,7 +16,40 @@ from logitkit.patterns.construction import concatenate
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Characters, Node
 
-__all__ = ["Literals"]
+__all__ = ["COMMON", "Literals"]
+
+_INT = "[0-9]+"
+_DECIMAL = r"(?:[0-9]+\.[0-9]*|\.[0-9]+)"
+_FLOAT = rf"(?:[0-9]+[eE][+\-]?[0-9]+|{_DECIMAL}(?:[eE][+\-]?[0-9]+)?)"
+
+COMMON = {
+    "DIGIT": "[0-9]",
+    "HEXDIGIT": "[0-9A-Fa-f]",
+    "INT": _INT,
+    "SIGNED_INT": rf"[+\-]?{_INT}",
+    "DECIMAL": _DECIMAL,
+    "FLOAT": _FLOAT,
+    "SIGNED_FLOAT": rf"[+\-]?{_FLOAT}",
+    "NUMBER": f"(?:{_FLOAT}|{_INT})",
+    "SIGNED_NUMBER": rf"[+\-]?(?:{_FLOAT}|{_INT})",
+    "ESCAPED_STRING": r'"(?:[^"\\\n]|\\[^\n])*"',
+    "LCASE_LETTER": "[a-z]",
+    "UCASE_LETTER": "[A-Z]",
+    "LETTER": "[A-Za-z]",
+    "WORD": "[A-Za-z]+",
+    "CNAME": "[A-Za-z_][A-Za-z0-9_]*",
+    "WS_INLINE": r"[ \t]+",
+    "WS": r"[ \t\f\r\n]+",
+    "CR": r"\r",
+    "LF": r"\n",
+    "NEWLINE": r"(?:\r?\n)+",
+    "SH_COMMENT": r"#[^\n]*",
+    "CPP_COMMENT": r"//[^\n]*",
+    "C_COMMENT": r"/\*(?:[^*]|\*+[^*/])*\*+/",
+    "SQL_COMMENT": r"--[^\n]*",
+}
+"""The pattern of each terminal."""
+
 
 # The cost of a special token: each has a column of its own in the tables.
 _TOKEN_STEPS = 300

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from logitkit.compiler.characters.widths import WIDEST, widths
+from logitkit.compiler.characters.lengths import WIDEST, widths
 from logitkit.patterns.syntax import Alternate, Call, Concat, Node, Repeat
 
 __all__ = ["COMMON_LENGTHS", "Measure", "of_regexp", "of_string", "of_tree"]

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from logitkit.grammars.dialects import ATTRIBUTES
 from logitkit.grammars.lark.bodies import ITEMS, UNSUPPORTED, LarkBodyReader
-from logitkit.grammars.lark.common import COMMON
 from logitkit.grammars.lark.draft import Draft, LarkDefinition
+from logitkit.grammars.lark.literals import COMMON
 from logitkit.grammars.lark.tokens import LarkToken
 from logitkit.limits import Limits
 from logitkit.patterns.syntax import Call

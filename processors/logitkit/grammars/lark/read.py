@@ -14,14 +14,13 @@ from logitkit.budget import one_budget
 from logitkit.errors import ConfigurationError, GrammarError, UnsupportedSchema
 from logitkit.grammars.checks import checked_rule_set, no_start, undefined_rule
 from logitkit.grammars.dialects import recognized
-from logitkit.grammars.lark.common import COMMON
 from logitkit.grammars.lark.differences import difference
-from logitkit.grammars.lark.draft import Draft
+from logitkit.grammars.lark.draft import Draft, with_calls_replaced
 from logitkit.grammars.lark.json_values import schema_bodies
 from logitkit.grammars.lark.lexer import Lexer
+from logitkit.grammars.lark.literals import COMMON
 from logitkit.grammars.lark.parse import parse_lark
 from logitkit.grammars.lark.terminals import Terminals
-from logitkit.grammars.lark.trees import with_calls_replaced
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.patterns.construction import alternate, concatenate

@@ -18,13 +18,12 @@ from logitkit.compiler.characters.assertions import has_assertions
 from logitkit.compiler.characters.first_match import finds_all, first_match_dfa, is_unambiguous
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import GrammarError, PatternSyntaxError
-from logitkit.grammars.lark.draft import Draft, LarkDefinition
+from logitkit.grammars.lark.draft import Draft, LarkDefinition, has_lazy_quantifiers, with_calls_replaced
 from logitkit.grammars.lark.lexeme import EdgeAssertion, Lexeme, asserting_lexeme
 from logitkit.grammars.lark.literals import Literals
 from logitkit.grammars.lark.measures import Measure, of_tree
-from logitkit.grammars.lark.trees import has_lazy_quantifiers, with_calls_replaced
 from logitkit.limits import Limits
-from logitkit.patterns.inner_trees import inside
+from logitkit.patterns.construction import inside
 from logitkit.patterns.syntax import Alternate, Atomic, Characters, Concat, Machine, Node
 
 __all__ = ["Terminals"]

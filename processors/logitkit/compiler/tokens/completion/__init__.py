@@ -2,6 +2,5 @@
 
 dead_ends               the states from which no end can be reached
 min_tokens_to_finish    the least number of tokens to an end
-flat_min_tokens         that of a finite automaton
 grammar_min_tokens      an upper bound on that of a grammar
 """

@@ -24,7 +24,7 @@ from logitkit.compiler.bytes.sorting import Index, which_of
 from logitkit.compiler.bytes.stack_moves import NO_MOVE, StackMoves
 from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
-from logitkit.compiler.tokens.effects.column_table import ColumnTable
+from logitkit.compiler.tokens.effects.column_store import ColumnTable
 from logitkit.compiler.tokens.effects.cyclic_ends import CYCLIC, levels_of, ways_around, ways_of
 from logitkit.compiler.tokens.tables.targets import Targets
 from logitkit.limits import Limits

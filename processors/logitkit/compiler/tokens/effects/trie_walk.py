@@ -12,10 +12,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.byte_dfa import DEAD, ROWS_AT_ONCE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
-from logitkit.compiler.bytes.renumbering import ROWS_AT_ONCE
 from logitkit.compiler.bytes.sorting import distinct_rows
 from logitkit.compiler.bytes.string_fragment import QUOTE, FragmentInstances
 from logitkit.compiler.tokens.effects.action_numbering import MOST_PUSHED, ActionNumbering, StackAction
@@ -23,14 +22,15 @@ from logitkit.compiler.tokens.effects.counted_links import CountedStates
 from logitkit.compiler.tokens.effects.walked_prefixes import (
     BASE_STATE,
     COUNT,
+    EMPTY,
     SOURCE,
     STATE,
     Found,
     Frontier,
     Popped,
+    WalkedStacks,
     WalkStarts,
 )
-from logitkit.compiler.tokens.effects.walked_stacks import EMPTY, WalkedStacks
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 from logitkit.vocabulary.trie import Trie

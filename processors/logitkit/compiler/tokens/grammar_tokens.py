@@ -7,6 +7,12 @@ A row never gets stuck. Each symbol that some state reads must be a token by its
 symbol. An action is legal only if there is room for all frames that must be opened later.
 
 Where a symbol has several actions, so have tokens. Each layer of the result has one of them for each state and token.
+
+Tokens with several actions in one state, as under a grammar that is not deterministic.
+
+In palindromes, `a` may open another pair or close one. Columns list such a state once for each action. Tables list each state
+once, so an automaton gets further *layers*: the first has the first action of each token and state, the second has the second
+one, and so on.
 """
 
 from __future__ import annotations
@@ -24,22 +30,73 @@ from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.compiler.bytes.stack_moves import StackMoves
-from logitkit.compiler.bytes.transition_columns import TransitionColumns
+from logitkit.compiler.bytes.transition_columns import TransitionColumns, starts
+from logitkit.compiler.tokens.compile import pushdown_automaton
 from logitkit.compiler.tokens.completion.grammar_min_tokens import grammar_min_tokens
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.effects.suffix_columns import SuffixColumns
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_suffix
-from logitkit.compiler.tokens.effects.whole_tokens import whole_tokens
-from logitkit.compiler.tokens.lookahead.action_layers import also_whole, layers_of
-from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
+from logitkit.compiler.tokens.effects.whole_tokens import ENTRIES_A_STEP, whole_tokens
 from logitkit.compiler.tokens.tables.stack_actions import StackActions
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["finite_dfa", "grammar_automaton"]
+__all__ = ["also_whole", "finite_dfa", "grammar_automaton", "layers_of"]
+
+# How many actions a token may have in one state.
+MOST_LAYERS = 32
+
+
+def also_whole(
+    transitions: TransitionColumns, whole: int, classes: NDArray[np.int32], limits: Limits
+) -> TransitionColumns:
+    """Let some classes also do what `WHOLE` does; a class that does both in a state lists that state twice.
+
+    Args:
+        transitions: The column of each class.
+        whole: The class of `WHOLE`.
+        classes: The classes of the tokens that it stands for.
+        limits: Bounds on the work.
+
+    Raises:
+        PatternTooLarge: There are too many classes and states.
+    """
+    one = transitions.take(np.array([whole]))
+    limits.spend(len(classes) * len(one.source) // ENTRIES_A_STEP)
+    owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
+    owner = np.append(owner, np.repeat(classes, len(one.source)))
+    source = np.append(transitions.source, np.tile(one.source, len(classes)))
+    target = np.append(transitions.target, np.tile(one.target, len(classes)))
+    owner, source, target = np.unique(np.stack([owner, source, target]), axis=1)
+    return TransitionColumns(
+        transitions.default, starts(np.bincount(owner, minlength=len(transitions))), source, target
+    )
+
+
+def layers_of(transitions: TransitionColumns) -> list[TransitionColumns]:
+    """Split columns that list states several times into such that list each once.
+
+    Raises:
+        PatternTooLarge: There would be too many.
+    """
+    owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
+    where = np.arange(len(owner))
+    same = (owner[1:] == owner[:-1]) & (transitions.source[1:] == transitions.source[:-1])
+    # How many entries for the same state come before each.
+    rank = where - np.maximum.accumulate(np.where(np.append(False, same)[: len(owner)], 0, where))
+    found = []
+    for layer in range(1 + int(rank.max(initial=0))):
+        kept = rank == layer
+        start = np.searchsorted(owner[kept], np.arange(len(transitions) + 1))
+        found.append(TransitionColumns(transitions.default, start, transitions.source[kept], transitions.target[kept]))
+    if len(found) > MOST_LAYERS:
+        raise PatternTooLarge(
+            f"the grammar is ambiguous: a token has {len(found)} outcomes at once, more than {MOST_LAYERS}; simplify its rules"
+        )
+    return found
 
 
 def grammar_automaton(

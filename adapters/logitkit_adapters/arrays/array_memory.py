@@ -1,7 +1,8 @@
-"""Conversion between torch and lists of numbers, or of lists of numbers."""
+"""Arrays as lists of numbers, and whether elements of an array share memory."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from logitkit.errors import ConfigurationError
 
-__all__ = ["from_torch", "shape_of", "to_torch"]
+__all__ = ["from_torch", "overlaps", "shape_of", "to_torch"]
 
 DIMENSIONS = 8  # a limit, because a list may contain itself
 
@@ -72,3 +73,23 @@ def shape_of(array: Any) -> tuple[int, ...]:
         shape.append(len(array))
         array = array[0] if array else None
     return tuple(shape)
+
+
+def overlaps(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Whether elements may share memory, so that writing one would change another.
+
+    Args:
+        shape: The number of elements in each dimension.
+        strides: The distance between elements in each dimension, not negative.
+        itemsize: The size of an element, in the unit of the strides.
+
+    Example:
+        >>> overlaps((2, 3), (3, 1), 1), overlaps((2, 3), (1, 1), 1), overlaps((2, 3), (0, 1), 1)
+        (False, True, True)
+    """
+    reach = itemsize
+    for stride, size in sorted(zip(strides, shape, strict=True)):
+        if size > 1 and stride < reach:
+            return 0 not in shape
+        reach += stride * max(size - 1, 0)
+    return False

@@ -128,12 +128,17 @@ def matches(nested_grammar: NestedGrammar, whole: str, max_depth: int = NEVER) -
 
 
 @st.composite
-def nested_grammars(draw: st.DrawFn) -> NestedGrammar:
-    """Small nested grammars over the letters a and b, with several rules for a bracket."""
+def nested_grammars(draw: st.DrawFn, beside: tuple[str, ...] = ()) -> NestedGrammar:
+    """Small nested grammars over the letters a and b, with several rules for a bracket.
+
+    Args:
+        draw: Draws them.
+        beside: Other texts in the trees, which may begin like a call.
+    """
     count = draw(st.integers(1, 3))
     # Calls followed by something, so that it matters which call it was.
     marked = [sequence(Call(i), text(special_token)) for i in range(count) for special_token in "ab"]
-    leaves = st.sampled_from([text("a"), text("b"), Empty(), *map(Call, range(count)), *marked])
+    leaves = st.sampled_from([text("a"), text("b"), Empty(), *map(Call, range(count)), *marked, *map(text, beside)])
 
     def larger(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         several = st.lists(inner, min_size=2, max_size=3).map(tuple)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import logitkit as lk
+from logitkit.compiler.nested_grammars.unfolding import Unfolding
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.json_schema.compile import schema_grammar
 from logitkit.json_schema.document import load
@@ -43,10 +45,24 @@ def test_what_is_called_is_what_jsonschema_accepts(options: int) -> None:
         assert constraint.matches(canonical({"one": one})) == judge(schema).is_valid({"one": one})
 
 
-def test_what_is_large_is_called_early() -> None:
-    assert len(schema_grammar(load(union(4)), SCHEMA_LIMITS, calls_early=True).nested_grammar.rules) > len(
-        schema_grammar(load(union(4)), SCHEMA_LIMITS).nested_grammar.rules
-    )
+def test_what_is_large_is_called_unless_many_begin_together() -> None:
+    rules = [len(schema_grammar(load(union(n)), SCHEMA_LIMITS).nested_grammar.rules) for n in (4, 7)]
+    assert rules[0] > rules[1]
+
+
+def test_of_parts_that_begin_together_all_are_called_if_one_is_large() -> None:
+    schema = union(3)
+    small = {"type": "array", "items": {"enum": [1001, 2002]}}
+    options = [
+        *schema["properties"]["one"]["oneOf"],
+        {"type": "object", "properties": {"rows": small}, "required": ["rows"]},
+    ]
+    schema["properties"]["one"] = {"anyOf": options}
+    vocabulary = lk.Vocabulary([*(bytes([b]) for b in range(256)), None], eos_ids=[256])
+    with mock.patch.object(Unfolding, "_copy", side_effect=AssertionError("one is written in place")):
+        constraint = lk.JsonSchema(schema, vocabulary)
+    for one in ({"rows": [1001, 2002]}, {"rows": [1001, 2002], "kind": "k1"}, {"rows": [1002], "kind": "k1"}):
+        assert constraint.matches(canonical({"one": one})) == judge(schema).is_valid({"one": one})
 
 
 ONES = {"type": "array", "contains": {"const": 1}}

@@ -16,16 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler.bytes.literal_overrides import BracketsOverlap
 from logitkit.compiler.characters.alphabet import Alphabet
-from logitkit.compiler.nested_grammars.assembly import Assembly
-from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
-from logitkit.compiler.nested_grammars.overlaps import Resolver
+from logitkit.compiler.characters.symbols import Symbol
+from logitkit.compiler.nested_grammars.nested_grammar import Strings
 from logitkit.compiler.nested_grammars.part import Bracket, Part
-from logitkit.constraints.json_schema import SCHEMA_LIMITS
+from logitkit.compiler.nested_grammars.unfolding import Row, Unfolding
 from logitkit.errors import UnsupportedSchema
-from logitkit.json_schema.compile import schema_grammar
-from logitkit.json_schema.document import load
 from logitkit.languages import either, json_schema, regex
 from tests.json_schema.acceptance import BYTES
 from tests.json_schema.judge import judge
@@ -104,8 +100,15 @@ _fresh = count(1)
 
 @contextmanager
 def written_in_place() -> Iterator[None]:
-    """Let a name that is also another string be an overlap, so that a language has the strings of the schema written in place."""
-    with mock.patch.object(Resolver, "_marks_of_word", return_value=0):
+    """Take each string and each name for one that begins like other text, so that it is written in place."""
+
+    really_alike = Unfolding._alike
+
+    def alike(self: Unfolding, row: Row) -> set[int]:
+        strings = [call for call in row.calls if isinstance(self.nested_grammar.definitions[call], Strings)]
+        return {*really_alike(self, row), *map(Symbol.call, strings), *map(Symbol.word, row.words)}
+
+    with mock.patch.object(Unfolding, "_alike", alike):
         yield
 
 
@@ -199,6 +202,37 @@ def test_lengths_are_counted_beside_names_of_several_branches(whitespace: Any) -
         assert inside.matches(f'{{"a":{given},"b":{{"ab":1}}}}') == (2 <= length <= 40)
 
 
+def test_lengths_beside_a_listed_text_that_is_followed_otherwise() -> None:
+    text = {"type": "string", "maxLength": 100}
+    schema = {"anyOf": [needs(a={"const": "xxx"}, b={"const": 1}), needs(a=text, b={"const": 2}, c=text)]}
+    for branch in schema["anyOf"]:
+        branch["additionalProperties"] = False
+    constraint = compiled(schema, BYTES)
+    assert constraint.automaton.counting is not None
+    judged = judge(schema)
+    for size, other, b in product((2, 3, 4, 100, 101), (100, 101), (1, 2)):
+        for document in ({"a": "x" * size, "b": b, "c": "y" * other}, {"a": "x" * size, "b": b}):
+            whole = json.dumps(document, separators=(",", ":"))
+            assert constraint.matches(whole) == judged.is_valid(document), document
+
+
+def test_lengths_are_counted_beside_a_leaf_of_which_a_part_is_never_entered() -> None:
+    """`abc` is listed in the last branch. It is all that the first pattern has beside the second one."""
+
+    def branch(a: Any, b: int) -> dict[str, Any]:
+        return {**needs(a=a, b={"const": b}), "additionalProperties": {"type": "string", "maxLength": 60}}
+
+    patterns = ({"type": "string", "pattern": pattern} for pattern in ("^(abc|d+)$", "^d+$"))
+    schema = {"anyOf": [branch(a, b) for b, a in enumerate([*patterns, {"const": "abc"}])]}
+    constraint = compiled(schema, BYTES)
+    assert constraint.automaton.counting is not None
+    judged = judge(schema)
+    for a, b, size in product(("abc", "ab", "abcd", "d", "dd"), range(3), (60, 61)):
+        document = {"a": a, "b": b, "z": "x" * size}
+        text = json.dumps(document, separators=(",", ":"))
+        assert constraint.matches(text) == judged.is_valid(document), document
+
+
 @given(st.data())
 def test_lengths_beside_listed_texts(data: st.DataObject) -> None:
     """Texts that are listed, and strings of limited lengths, in members that several branches know."""
@@ -245,9 +279,3 @@ def test_a_part_has_other_numbers_of_calls_and_words_for_another_grammar() -> No
     renamed = part.renamed({0: 5}, {3: 7})
     assert renamed.brackets == [{'"': Bracket(((5, 0),), ((1, 2),), excluded=(7,))}]
     assert renamed.words == [{7: 1, 4: 1}]
-
-
-def test_a_bracket_that_begins_more_is_found_before_the_parts_are_joined() -> None:
-    nested_grammar = schema_grammar(load(SCHEMAS["exactly one of two"]), SCHEMA_LIMITS).nested_grammar
-    with mock.patch.object(Assembly, "dfa", side_effect=AssertionError("joined")), pytest.raises(BracketsOverlap):
-        nested_grammar_dfa(nested_grammar, SCHEMA_LIMITS)

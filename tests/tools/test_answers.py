@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from logitkit import ToolCall, Tools
+from logitkit import JsonSchema, ToolCall, Tools
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.languages import regex
 from logitkit.tools.formats import TOOL_FORMATS
@@ -58,15 +58,38 @@ def test_an_answer_that_is_a_pattern_may_begin_like_a_call() -> None:
 
 @pytest.mark.parametrize("name", ["llama3_json", "json"])
 @pytest.mark.parametrize("answer", [Note.model_json_schema(), True, {"type": "object"}])
-def test_answers_that_could_be_calls_are_refused_by_name(name: str, answer: Any) -> None:
+def test_answers_may_nest_without_limit_beside_calls(name: str, answer: Any) -> None:
+    """A call is followed beside any other object, as far as both may go on."""
     form = TOOL_FORMATS[name]
-    with pytest.raises(
-        ConfigurationError, match=f"in the format '{name}' a call begins with .*, and so may the answer"
-    ):
-        Tools(TOOLS, form, answer=answer).constraint(vocabulary(form))
+    constraint = Tools(TOOLS, form, answer=answer).constraint(vocabulary(form))
+    alone = JsonSchema(answer, vocabulary(form))
+    begin = form.heads[0][0].removeprefix(form.text_begin)
+    objects = [
+        '{"a":{"b":[{}]}}',
+        '{"name":"x"}',
+        '{"name":{"name":1}}',
+        '{"name":"ping","a":{}}',
+        '{"name":"ping",',
+        "[]",
+        "1",
+    ]
+    verdicts = [constraint.matches(form.text_begin + text) for text in objects]
+    assert verdicts == [alone.matches(text) for text in objects]
+    assert begin.startswith("{")
+    assert constraint.matches(Tools(TOOLS, form).write([ToolCall("ping", {})]))
     # A type has only its own members, so it cannot have the arguments of a call.
     assert Tools(TOOLS, form, answer=Note).parse('{"name": "x"}').complete
     assert tools_of("hermes").constraint(vocabulary(TOOL_FORMATS["hermes"]))
+
+
+@pytest.mark.parametrize("name", ["llama3_json", "json"])
+def test_a_pattern_that_could_be_a_call_is_refused_by_name(name: str) -> None:
+    form = TOOL_FORMATS[name]
+    any_arguments = [{"name": "any", "parameters": {"additionalProperties": True}}]
+    with pytest.raises(
+        ConfigurationError, match=f"in the format '{name}' a call begins with .*, and so may the answer"
+    ):
+        Tools(any_arguments, form, answer=regex(r"\{.*")).constraint(vocabulary(form))
 
 
 BACKREFERENCE = {"type": "object", "properties": {"x": {"type": "string", "pattern": r"(a)\1"}}}

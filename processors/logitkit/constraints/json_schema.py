@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from logitkit.budget import one_budget, spent
-from logitkit.compiler.bytes.literal_overrides import CountsOverlap
+from logitkit.compiler.bytes.literal_overrides import BracketsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
 from logitkit.compiler.tokens.compile import pushdown_automaton
 from logitkit.compiler.tokens.completion.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
+from logitkit.errors import PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled, schema_grammar
 from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.layout import Whitespace
@@ -153,47 +153,35 @@ class JsonSchema(Constraint):
         Args:
             counted: Whether characters of strings may be counted, and strings and blocks of items called.
         """
-        closing = bool(self.closing)
         with self._one_budget():
-            most = self.vocabulary.trie.depth - 1 if counted else 0
-            ways = [(False, most, True)]
-            while ways:
-                apart, longest, early = ways.pop()
-                compiled = schema_grammar(
-                    self.schema,
-                    self.limits,
-                    self.whitespace,
-                    self.lax,
-                    apart,
-                    strict_formats=self.strict_formats,
-                    longest=longest,
-                    calls_early=early,
-                    blocks=early and counted,
-                    closing=closing,
-                )
-                try:
-                    # With closing, it must be known what follows a string, so strings are not called.
-                    share = longest > 0 and not closing
-                    return nested_grammar_dfa(
-                        compiled.nested_grammar, self.limits, share, many_ways=not early
-                    ), compiled
-                except (CountsOverlap, PatternTooLarge) as error:
-                    # As in `schema_grammar`: without counts it is known which keyword asks for too many states. And calls that
-                    # begin in one place, which cannot be told apart, may be written there. Without calls, all ways are the same.
-                    if not (longest or early) or not compiled.nested_grammar.rules or spent() > self.limits.work:
-                        raise
-                    reason = str(error)
-                    ways = [(apart, 0, early) if longest else (False, most, False)]
-                except ConfigurationError as error:
-                    # If an inline object and a called one may begin at the same place, it may do to call less, or else the
-                    # inline one must be called as well; with blocks of items, that is tried first.
-                    reason = str(error)
-                    has_blocks = any(rule.opening == "," for rule in compiled.nested_grammar.rules)
-                    if early:
-                        ways = [(True, longest, True) if has_blocks and not apart else (False, longest, False)]
-                    elif not apart:
-                        ways = [(True, longest, False)]
-            raise UnsupportedSchema(reason, "#")
+            longest = self.vocabulary.trie.depth - 1 if counted else 0
+            compiled = self._network(longest)
+            try:
+                # With closing, it must be known what follows a string, so strings are not called.
+                share = longest > 0 and not self.closing
+                return nested_grammar_dfa(
+                    compiled.nested_grammar, self.limits, share, self.vocabulary.trie.single_bytes()
+                ), compiled
+            except PatternTooLarge:
+                if not longest or not compiled.nested_grammar.rules or spent() > self.limits.work:
+                    raise
+                # As in `schema_grammar`: without counts it is known which keyword asks for too many states.
+                compiled = self._network(0)
+                return nested_grammar_dfa(compiled.nested_grammar, self.limits), compiled
+            except BracketsOverlap as error:
+                raise UnsupportedSchema(str(error), "#") from None
+
+    def _network(self, longest: int) -> Compiled:
+        """Read the schema, given the most characters of a token if they may be counted, else 0."""
+        return schema_grammar(
+            self.schema,
+            self.limits,
+            self.whitespace,
+            self.lax,
+            strict_formats=self.strict_formats,
+            longest=longest,
+            closing=bool(self.closing),
+        )
 
     @property
     def may_nest(self) -> bool:
@@ -214,8 +202,8 @@ class JsonSchema(Constraint):
 
     def _compile_with(self, counted: bool) -> TokenAutomaton:
         dfa, compiled = self._nested_dfa(counted)
-        if dfa.shares and may_have_dead_ends(dfa, self.vocabulary):
-            # With tokens for all bytes no text is a dead end, so that a string need not know who called it, or its length.
+        if dfa.blocks and may_have_dead_ends(dfa, self.vocabulary):
+            # With tokens for all bytes no text is a dead end, so that a block need not know who called it.
             dfa, compiled = self._nested_dfa()
         made = pushdown_automaton(
             dfa,

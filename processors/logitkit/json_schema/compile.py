@@ -36,14 +36,11 @@ def schema_grammar(
     limits: Limits,
     whitespace: Whitespace = "compact",
     lax: bool = False,
-    apart: bool = False,
     fragments: bool = True,
     strict_formats: bool = False,
     longest: int = 0,
     called_root: bool = False,
     any_order: bool = False,
-    calls_early: bool = False,
-    blocks: bool = False,
     closing: bool = False,
 ) -> Compiled:
     """Compile a loaded schema.
@@ -53,14 +50,12 @@ def schema_grammar(
         limits: Bounds on the automata of strings and numbers.
         whitespace: The white space around members and items.
         lax: Whether to leave out what cannot be honoured.
-        apart: Whether all objects and arrays are rules.
         fragments: Whether strings are rules, unless they are few.
         strict_formats: Whether to refuse formats that are unknown, or describe no value that is possible.
-        longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
+        longest: The most characters of a token, if the characters of strings may be counted and many items called in blocks;
+            0 if they may not.
         called_root: Whether an object or array that is the whole value is to be a rule.
         any_order: Whether the members of objects may come in any order.
-        calls_early: Whether a nested grammar that calls something anyway has its large parts called sooner than others.
-        blocks: Whether many items may be called in blocks, if characters may be counted.
         closing: Whether a text that has begun must be completed within a number of tokens.
 
     Raises:
@@ -73,8 +68,8 @@ def schema_grammar(
         before = spent()
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)
         try:
-            layout = Layout(whitespace, any_order, blocks and longest > 0, closing)
-            nested_grammar = _nested_grammar(reader, layout, apart, fragments, longest, called_root, calls_early)
+            layout = Layout(whitespace, any_order, longest > 0, closing)
+            nested_grammar = _nested_grammar(reader, layout, fragments, longest, called_root)
             return Compiled(nested_grammar, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:
             # The reader leaves out what it meets. A few keywords are found only when all that they depend on is written.
@@ -87,13 +82,11 @@ def schema_grammar(
             longest = 0
 
 
-def _nested_grammar(
-    reader: Reader, layout: Layout, apart: bool, fragments: bool, longest: int, called_root: bool, calls_early: bool
-) -> NestedGrammar:
+def _nested_grammar(reader: Reader, layout: Layout, fragments: bool, longest: int, called_root: bool) -> NestedGrammar:
     root = reader.conjunction(reader.references.resources[""])
     nested_grammar = None
     if root != NOTHING:
-        nested_grammar = nested_grammar_of(root, reader, layout, apart, fragments, longest, called_root, calls_early)
+        nested_grammar = nested_grammar_of(root, reader, layout, fragments, longest, called_root)
     if nested_grammar is None:
         raise ConfigurationError("no value satisfies the schema, so nothing could be generated")
     return nested_grammar

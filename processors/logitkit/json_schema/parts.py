@@ -165,14 +165,13 @@ class Part:
     inside: list[Conjunction | Block] = field(default_factory=list)
 
 
-def parts_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = False) -> dict[Key, Part]:
+def parts_of(root: Conjunction, reader: Reader, layout: Layout) -> dict[Key, Part]:
     """Return all parts that a value is made of, the root's first.
 
     Args:
         root: The conjunction that the value satisfies.
         reader: Knows its schemas.
         layout: The white space around members and items.
-        apart: Whether every object and array is to be a part of its own, those inside of constants too.
 
     Raises:
         UnsupportedSchema: Some part has no exact form.
@@ -180,7 +179,7 @@ def parts_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = Fa
     found: dict[Key, Part] = {}
     todo: list[Conjunction | Block] = [root]
     seen = {*todo}
-    as_texts = layout.whitespace == "compact" and not layout.any_order and not apart
+    as_texts = layout.whitespace == "compact" and not layout.any_order
     while todo:
         value = todo.pop()
         for key, some in _plans_of(value, reader, layout, as_texts).items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
 from logitkit.compiler.characters.components import components
@@ -14,6 +14,7 @@ from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted, wri
 from logitkit.json_schema.parts import Key, Trimmed, parts_of
 from logitkit.json_schema.plan import Block, Move, Names
 from logitkit.json_schema.reader import Reader
+from logitkit.json_schema.together import parts_together
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Alternate, Call, Characters, Graph, Node
@@ -26,6 +27,8 @@ LARGE, LARGE_NESTED = 12_000, 1_500
 LARGE_PART, LARGE_NESTED_PART = 200, 100
 # Items in blocks are written in dozens of places, so they are called sooner. Such calls do not count as nesting.
 LARGE_IN_BLOCKS, LARGE_PART_IN_BLOCKS = 300, 20
+# More parts than this that begin in one place are not called for their size.
+MOST_TOGETHER = 4
 # Strings that are so few are written in place.
 MOST_INLINE = 64
 
@@ -34,11 +37,9 @@ def nested_grammar_of(
     root: Conjunction,
     reader: Reader,
     layout: Layout,
-    apart: bool = False,
     fragments: bool = True,
     longest: int = 0,
     called_root: bool = False,
-    calls_early: bool = False,
 ) -> NestedGrammar | None:
     """Return the language of the values that satisfy a conjunction, or None if there are none.
 
@@ -46,16 +47,14 @@ def nested_grammar_of(
         root: The conjunction.
         reader: Knows its schemas.
         layout: The white space around members and items.
-        apart: Whether every object and array is to be called, whatever it is.
         fragments: Whether strings are called, unless they are few.
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
         called_root: Whether the object or array that is the whole value is to be called.
-        calls_early: Whether a nested grammar that calls something anyway has its large parts called sooner than others.
 
     Raises:
         UnsupportedSchema: Some part has no exact form.
     """
-    parts = parts_of(root, reader, layout, apart)
+    parts = parts_of(root, reader, layout)
     trimmed = Trimmed(parts, reader)
     if not trimmed.has_value(root):
         return None
@@ -73,26 +72,44 @@ def nested_grammar_of(
     if any(key.opening == "," for key in recurring):
         # A row has room for a limited number of frames of blocks, so values that recur must have none.
         without = replace(layout, blocks=False)
-        return nested_grammar_of(root, reader, without, apart, fragments, longest, called_root, calls_early)
-    called |= {key for key in bottom_up if apart or key in recurring or key.opening == ","}
+        return nested_grammar_of(root, reader, without, fragments, longest, called_root)
+    called |= {key for key in bottom_up if key in recurring or key.opening == ","}
     height: dict[Key, int] = {}
     for key in bottom_up:
         height[key] = 1 + max((height.get(k, 0) for k in inside[number[key]] if k not in called), default=0)
         called |= {key} if height[key] > DEEPEST_INLINE else set()
     blocks = {key for key in called if key.opening == ","}
+    # Without calls, it does not matter what begins together.
+    together = parts_together(trimmed.keys_of([root]), trimmed) if called else {}
+    # Items are read again and again, each time beside other states of the arrays around them, so that calls share much.
+    called |= {key for keys, are_items in together.items() if are_items for key in keys}
+    called |= _with_those_beside(called, together)
     writer = _Writer(trimmed, called, layout, fragments, longest)
-    large, large_part = (LARGE_NESTED, LARGE_NESTED_PART) if called and calls_early else (LARGE, LARGE_PART)
+    large, large_part = (LARGE_NESTED, LARGE_NESTED_PART) if called else (LARGE, LARGE_PART)
     if blocks:
         large, large_part, writer.flat = LARGE_IN_BLOCKS, LARGE_PART_IN_BLOCKS, blocks
-    if not apart and writer.total(bottom_up, root) > large:
+    if writer.total(bottom_up, root) > large:
         uses = trimmed.uses(root)
+        # A call of many parts at once is larger than what it saves.
+        crowded = {key for keys in together if len(keys) > MOST_TOGETHER for key in keys}
         writer.forget()
         for key in bottom_up:
             # The part around it is measured later, and counts a call.
-            if uses[key] > 1 and writer.size(key) > large_part:
+            if uses[key] > 1 and key not in crowded and writer.size(key) > large_part:
                 writer.flat |= {key} - called if blocks else set()
                 called.add(key)
+        called |= _with_those_beside(called, together)
     return writer.nested_grammar(bottom_up, root)
+
+
+def _with_those_beside(called: set[Key], together: Iterable[frozenset[Key]]) -> set[Key]:
+    """Return the parts that are called, and those that begin in the same place."""
+    found = {*called}
+    left = {*together}
+    while beside := {keys for keys in left if not found.isdisjoint(keys)}:
+        found.update(*beside)
+        left -= beside
+    return found
 
 
 class _Writer:
@@ -119,6 +136,8 @@ class _Writer:
         self._words: dict[str, int] = {"null": 0, "true": 1, "false": 2} if self.words else {}
         self._has_words = False
         self._fragment_numbers: dict[Hashable, int] = {}
+        # By identity: a run is kept by its blocks.
+        self._runs: dict[int, int] = {}
         self._inline: dict[Names, list[str] | None] = {}
 
     def forget(self) -> None:
@@ -162,7 +181,10 @@ class _Writer:
 
     def _rule(self, key: Key) -> NestedRule:
         if key.value != ANYTHING or not self.fragments:
-            return NestedRule(key.opening, self._bodies[key], recurs=key not in self.flat)
+            block = None
+            if isinstance(key.value, Block):
+                block = self._runs.setdefault(id(key.value.run), len(self._runs)), key.value.size
+            return NestedRule(key.opening, self._bodies[key], recurs=key not in self.flat, block=block)
         # Any value whatever is the same in all schemas.
         reader = self.trimmed.reader
         strings = Names(reader.everything.strings)
@@ -208,7 +230,10 @@ class _Writer:
         if key not in self._fragments:
             excluded = [quoted(name)[1:-1].encode() for name in names.excluded if is_unicode(name)]
             self._fragments[key] = Strings(
-                names.strings.fragment(counted, closing), tuple(excluded), lambda: names.exact().body()
+                names.strings.fragment(counted, closing),
+                tuple(excluded),
+                lambda: names.exact().body(),
+                names.strings.fragment,
             )
             self._fragment_numbers[key] = len(self._numbers) + len(self._fragment_numbers)
         return Call(self._fragment_numbers[key])

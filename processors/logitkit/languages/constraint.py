@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logitkit.budget import one_budget, spent
-from logitkit.compiler.bytes.literal_overrides import BracketsOverlap, CallsOverlap, CountsOverlap
+from logitkit.compiler.bytes.literal_overrides import BracketsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.special_tokens import WHOLE
@@ -148,57 +148,26 @@ class LanguageConstraint(Constraint):
         Args:
             counted: Whether characters of strings may be counted, and strings called.
         """
-        closing = bool(self.closing)
         with self._one_budget():
             longest = self.vocabulary.trie.depth - 1 if counted else 0
-            options = SchemaOptions(longest=longest, blocks=counted, closing=closing)
-            while True:
-                writer = self._writer(options)
-                try:
-                    nested_grammar = writer.nested_grammar(self.language.tree(writer))
-                    # With closing, it must be known what follows a string, so strings are not called.
-                    share = options.longest > 0 and not closing
-                    return nested_grammar_dfa(nested_grammar, self.limits, share, many_ways=options.many_ways), writer
-                except (CallsOverlap, BracketsOverlap, PatternTooLarge) as error:
-                    if isinstance(error, CountsOverlap) and options.any_text and writer.has_any_text:
-                        # Characters may still be counted elsewhere.
-                        options = options._replace(any_text=False)
-                        continue
-                    if options.blocks and not writer.has_blocks:
-                        options = options._replace(blocks=False)
-                    options = self._otherwise(options, error)
+            try:
+                return self._joined(longest)
+            except PatternTooLarge:
+                if not longest or spent() > self.limits.work:
+                    raise
+                # Without counts it is known which keyword of a schema asks for too many states.
+                return self._joined(0)
+            except BracketsOverlap:
+                raise AmbiguousBracket(AMBIGUOUS_BRACKET) from None
 
-    def _otherwise(self, options: SchemaOptions, error: Exception) -> SchemaOptions:
-        """Return how else schemas may be written after an error; raise the error if there is no other way."""
-        in_place = options._replace(fragments=False, longest=0, called=False, apart=False)
-        if options.many_ways:
-            raise AmbiguousBracket(AMBIGUOUS_BRACKET)
-        is_last = not (options.blocks or options.apart or options.longest)
-        if isinstance(error, PatternTooLarge) and (is_last or spent() > self.limits.work):
-            raise error
-        if options.blocks:
-            # Items of several arrays that begin alike are told apart only where they are written in place, but objects that
-            # items may be are told apart where all are called.
-            is_object = isinstance(error, BracketsOverlap) and not options.apart
-            return options._replace(apart=True) if is_object else options._replace(blocks=False, apart=False)
-        if options.apart and isinstance(error, PatternTooLarge):
-            # More calls than can be distinguished begin in the same place.
-            return in_place
-        if isinstance(error, CountsOverlap | PatternTooLarge):
-            return options._replace(longest=0)
-        if isinstance(error, BracketsOverlap) and options.called and not options.apart:
-            # Where one object is called and another one begins in the same place, both are called.
-            return options._replace(apart=True)
-        if isinstance(error, CallsOverlap) and options.fragments:
-            # Where a string that is called and other text begin alike, strings are written in place.
-            return options._replace(fragments=False, longest=0)
-        if isinstance(error, CallsOverlap):
-            raise error
-        if not options.called:
-            # A part that recurs cannot be written in place, so the last way is to tell apart many calls.
-            return SchemaOptions(apart=True, many_ways=True, closing=options.closing)
-        # Where an object and other text begin alike, objects are written in place as far as they do not recurse.
-        return in_place
+    def _joined(self, longest: int) -> tuple[NestedDfa, LanguageWriter]:
+        """Compile the automaton over bytes, given the most characters of a token if they may be counted, else 0."""
+        closing = bool(self.closing)
+        writer = self._writer(SchemaOptions(longest=longest, closing=closing))
+        nested_grammar = writer.nested_grammar(self.language.tree(writer))
+        # With closing, it must be known what follows a string, so strings are not called.
+        spelled = self.vocabulary.trie.single_bytes(nested_grammar.special_tokens)
+        return nested_grammar_dfa(nested_grammar, self.limits, longest > 0 and not closing, spelled), writer
 
     def _writer(self, options: SchemaOptions) -> LanguageWriter:
         met = list(parts_of_language(self.language))
@@ -230,7 +199,7 @@ class LanguageConstraint(Constraint):
             return replace(made, dropped=tuple(writer.dropped), ignored=tuple(writer.ignored))
         dfa, writer = self._nested_dfa(counted=True)
         if dfa.shares and may_have_dead_ends(dfa, self.vocabulary):
-            # With tokens for all bytes no text is a dead end, so that a string need not know who called it, or its length.
+            # Blocks, or raw text that is counted, or EOS inside of the language: see `spelled` of `nested_grammar_dfa`.
             dfa, writer = self._nested_dfa(counted=False)
         made = pushdown_automaton(
             dfa,
@@ -238,7 +207,7 @@ class LanguageConstraint(Constraint):
             self.limits,
             "the language",
             # The object that a schema describes is called, and counts as a bracket.
-            max_depth=self.max_depth + writer.options.called,
+            max_depth=self.max_depth + 1,
             complete_within=bool(self.closing),
         )
         return replace(made, dropped=tuple(writer.dropped), ignored=tuple(writer.ignored))

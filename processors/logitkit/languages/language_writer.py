@@ -43,23 +43,16 @@ class SchemaOptions(NamedTuple):
 
     Args:
         fragments: Whether their strings are called, unless they are few.
-        longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
+        longest: The most characters of a token, if the characters of strings may be counted and many items called in blocks; 0 if
+            they may not.
         called: Whether the object or array that a schema describes is called.
-        apart: Whether all objects and arrays in it are, too.
-        many_ways: Whether one bracket may begin calls that go on in many ways, as in `parts_of`.
-        blocks: Whether many items may be called in blocks.
         closing: Whether a text that has begun must be completed within a number of tokens.
-        any_text: Whether raw text that may be anything is a fragment.
     """
 
     fragments: bool = True
     longest: int = 0
     called: bool = True
-    apart: bool = False
-    many_ways: bool = False
-    blocks: bool = False
     closing: bool = False
-    any_text: bool = True
 
 
 class LanguageWriter(LanguageSymbols):
@@ -122,16 +115,6 @@ class LanguageWriter(LanguageSymbols):
                     called = tuple(numbers[call] for call in rule.calls)
                 self._rules[place_here] = RenumberedRule(rule, name, called, words, numbers)
         return renumbered(nested_grammar.main, numbers, words)
-
-    @property
-    def has_blocks(self) -> bool:
-        """Whether items are called in blocks."""
-        return any(isinstance(d, RenumberedRule) and d.opening == "," for d in self._rules)
-
-    @property
-    def has_any_text(self) -> bool:
-        """Whether raw text is a fragment whose characters are not counted."""
-        return any(isinstance(d, TextFragment) and d.fragment.counted is None for d in self._rules)
 
     def text_fragment(self, text: TextFragment) -> Node:
         """Return the tree of texts that call nothing, with the byte before them."""

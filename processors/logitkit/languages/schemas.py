@@ -94,13 +94,11 @@ class JsonValue(Language):
                     limits,
                     self.whitespace,
                     self.lax,
-                    options.apart,
                     fragments=options.fragments,
                     strict_formats=self.strict_formats,
                     longest=options.longest,
                     called_root=options.called,
                     any_order=self.any_order,
-                    blocks=options.blocks,
                     closing=options.closing,
                 )
                 work = spent()

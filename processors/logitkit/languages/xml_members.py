@@ -170,13 +170,17 @@ class XmlMembers:
         without = texts_without(self.tags.closing, self.writer.limits)
         begin, end = self.tags.after_names[RAW], self.tags.end
         opening, options = begin[-1], self.writer.options
-        longest = 0 if strings.is_everything and not options.any_text else options.longest
-        if longest and opening.isascii() and opening not in '"[{' and not any(self.writer.names_in(begin + end)):
-            fragment = text_fragment(strings, without, end, longest, options.closing)
+        if (
+            options.longest
+            and opening.isascii()
+            and opening not in '"[{'
+            and not any(self.writer.names_in(begin + end))
+        ):
+            fragment = text_fragment(strings, without, end, options.longest, options.closing)
             if fragment is not None:
-                text = self.writer.text_fragment(TextFragment(opening, fragment))
+                text = self.writer.text_fragment(TextFragment(opening, fragment, lambda: _ended(strings, without, end)))
                 return concatenate([self.writer.text(begin[:-1]), text])
-        texts = without if strings.is_everything else strings.language & without
+        texts = _texts(strings, without)
         return self._tagged(RAW, [None if texts.is_empty else texts.machine()])
 
     def _tagged(self, kind: int, options: list[Node | None]) -> Node | None:
@@ -194,14 +198,12 @@ class XmlMembers:
         """
         openings = _openings(raw)
         options = (
-            self.writer.options._replace(fragments=False, longest=0, called=False, apart=False, blocks=False)
-            if openings
-            else self.writer.options
+            self.writer.options._replace(fragments=False, longest=0, called=False) if openings else self.writer.options
         )
         others = both(value, self.reader.conjunction(Place(NOT_A_STRING, "#", "")))
-        layout = replace(self.layout, blocks=options.blocks, within_tokens=options.closing)
+        layout = replace(self.layout, blocks=options.longest > 0, within_tokens=options.closing)
         nested_grammar = nested_grammar_of(
-            others, self.reader, layout, options.apart, options.fragments, options.longest, called_root=options.called
+            others, self.reader, layout, options.fragments, options.longest, called_root=options.called
         )
         if nested_grammar is None:
             return None
@@ -214,6 +216,16 @@ class XmlMembers:
         # The reader numbers what it meets in the same order whenever it reads this schema.
         key: Hashable = ("xml", self.key, self.writer.limits, options, others)
         return self.writer.value(key, Compiled(nested_grammar, (), ()))
+
+
+def _texts(strings: StringSet, without: TextLanguage) -> TextLanguage:
+    """Return the texts of some strings in which the closing marker does not occur."""
+    return without if strings.is_everything else strings.language & without
+
+
+def _ended(strings: StringSet, without: TextLanguage, end: str) -> Node:
+    """Return the tree of the same texts with their end."""
+    return concatenate([_texts(strings, without).machine(), _plain(end)])
 
 
 def _any_of(options: list[Node | None]) -> Node | None:

@@ -28,8 +28,6 @@ from logitkit.limits import Limits
 __all__ = [
     "OVERLAPPING_BRACKET",
     "BracketsOverlap",
-    "CallsOverlap",
-    "CountsOverlap",
     "Excluded",
     "OverrideStates",
     "literal_overrides",
@@ -43,16 +41,8 @@ OVERLAPPING_BRACKET = "where a bracket begins a call it must begin nothing else"
 Key = tuple[int, int, int]
 
 
-class CallsOverlap(ConfigurationError):
-    """Calls, or a call and other text, cannot be told apart by how they begin."""
-
-
 class BracketsOverlap(ConfigurationError):
-    """A bracket begins a call, and other text or another call that cannot be followed at the same time."""
-
-
-class CountsOverlap(CallsOverlap):
-    """Texts begin like those of a fragment that counts their characters."""
+    """A bracket, or another byte, begins a call, and other text that cannot be followed beside it."""
 
 
 class Excluded:
@@ -123,7 +113,7 @@ def literal_overrides(
         limits: Bounds on the number of states.
 
     Raises:
-        CallsOverlap: A text belongs to the fragment, and is one of the literal texts too.
+        BracketsOverlap: A text belongs to the fragment, and is one of the literal texts too.
         PatternTooLarge: There are too many states.
     """
     if not places:
@@ -220,6 +210,6 @@ class _Search:
         return OverrideStates(step, base_state, states + np.array([number[place] for place in places], np.int64))
 
 
-def overlap() -> CallsOverlap:
+def overlap() -> BracketsOverlap:
     """Return the error for a text that belongs to a fragment and is a literal text too."""
-    return CallsOverlap("a text belongs to a string and to another text that begins in the same place")
+    return BracketsOverlap("a text belongs to a string and to another text that begins in the same place")

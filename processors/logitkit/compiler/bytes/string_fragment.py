@@ -223,6 +223,8 @@ class FragmentInstances(NamedTuple):
     def renumbered(self, number: NDArray[np.int64], states: int, owner: NDArray[np.int64]) -> FragmentInstances | None:
         """Return the instances of an automaton in which some states are left out; None if part of an instance is.
 
+        An end to which no text leads may be left out.
+
         Args:
             number: [S] the new number of each state, `DEAD` for those left out.
             states: How many states are left.
@@ -233,8 +235,7 @@ class FragmentInstances(NamedTuple):
         count = np.bincount(owner[owner_states[alive]], minlength=len(self.fragment))
         whole = count == sizes
         exits = [[leads if NestedStep.is_end(leads) else int(number[leads]) for leads in row] for row in self.exits]
-        lost = np.array([DEAD in row for row in exits], bool)
-        if ((count > 0) & ~whole).any() or (lost & whole).any():
+        if ((count > 0) & ~whole).any():
             return None
         new_instance = np.cumsum(whole) - 1
         kept = np.flatnonzero(whole)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.literal_overrides import OVERLAPPING_BRACKET, BracketsOverlap, CallsOverlap, CountsOverlap
+from logitkit.compiler.bytes.literal_overrides import BracketsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.nested_grammars.instance_builder import InstanceBuilder, Quote, add_rows
@@ -159,9 +159,12 @@ class Assembly(InstanceBuilder):
                     end_at[first + state] = self.ends.setdefault((self.bodies[called], marks), len(self.ends))
                 for opening, bracket in brackets.items():
                     return_states = tuple((m, first + target) for m, target in bracket.return_states)
-                    if bracket.called in self.fragment_of:
+                    if bracket.called in self.strings:
+                        fragment = self.fragment_of[bracket.called, bracket.beside_words]
                         quoted.append(
-                            Quote(first + state, ord(opening), bracket.called, return_states, bracket.excluded)
+                            Quote(
+                                first + state, ord(opening), bracket.called, fragment, return_states, bracket.excluded
+                            )
                         )
                         continue
                     body = self.bodies[bracket.called]
@@ -174,19 +177,14 @@ class Assembly(InstanceBuilder):
             step[first:last] = leads[dfa.step[FIRST_STATE:]][:, columns]
             if not called:
                 accepting[first:last] = dfa.accepting[FIRST_STATE:]
-        if self._add_calls(step, opened):
-            raise BracketsOverlap(OVERLAPPING_BRACKET)
+        self._add_calls(step, opened)
         leaving = [*(call.state for call in (*opened, *opened_blocks)), *(quote.state for quote in quoted)]
         if step[end_at >= 0].any() or (end_at[leaving] >= 0).any():
             raise BracketsOverlap("a rule must end with its closing bracket, after which nothing of it goes on")
         self._add_words(step)
         instances = self.add_instances(step, self.entered(quoted, step))
         frames = len(self.frames)
-        taken = self._add_calls(step, opened_blocks)
-        if ord(",") in taken:
-            raise CountsOverlap("a block of items and other text begin in the same place")
-        if taken:
-            raise BracketsOverlap(OVERLAPPING_BRACKET)
+        self._add_calls(step, opened_blocks)
         blocks = len(self.frames) - frames
         instances = instances._replace(strings=np.append(instances.strings, np.zeros(blocks, bool)))
         states = len(step)
@@ -217,23 +215,21 @@ class Assembly(InstanceBuilder):
             return_state,
             np.zeros(states, np.int64),
             special_tokens=special_tokens,
-            # Strings that are written in place are followed better with all tokens at once.
-            instances=instances if self.fragments or self.grammar.words or self.blocks else None,
+            instances=instances if self.knows_leaves else None,
             returns=returns,
             open_blocks=self._open_blocks() if self.blocks else 0,
             blocks=blocks,
         )
 
-    def _add_calls(self, step: NDArray[np.int32], opened: list[_Opened]) -> set[int]:
-        """Number some calls and add them to a table, in place; return with which bytes something else begins there too."""
+    def _add_calls(self, step: NDArray[np.int32], opened: list[_Opened]) -> None:
+        """Number some calls and add them to a table, in place. Nothing else begins where they do: see `unfolding`."""
         rows = []
         for state, byte, body, return_states in opened:
             frame = self.frames.setdefault((body, return_states), len(self.frames))
             rows.append((state, self.byte_class[byte], self.calls.setdefault((body, frame), len(self.calls))))
         source, symbol, call = np.array(rows, np.int64).reshape(-1, 3).T
-        taken = np.flatnonzero(step[source, symbol] != DEAD)
+        assert not step[source, symbol].any()
         step[source, symbol] = NestedStep.call(call)
-        return {opened[i].byte for i in taken.tolist()}
 
     def _add_words(self, step: NDArray[np.int32]) -> None:
         """Put the states inside of words after all states, in place."""
@@ -245,15 +241,13 @@ class Assembly(InstanceBuilder):
         add_rows(step, words.states - len(step))
         source, byte, target = words.moves()
         symbol = self.byte_class[byte]
-        if step[source, symbol].any():
-            raise CallsOverlap("a name and other text begin in the same place")
+        assert not step[source, symbol].any()
         step[source, symbol] = target
 
     def _open_blocks(self) -> int:
         """Return how many calls of blocks may be open at once, at most."""
         inside = [
-            {b.called for row in self.parts[c].brackets for b in row.values()} - {*self.fragment_of}
-            for c in self.bodies
+            {b.called for row in self.parts[c].brackets for b in row.values()} - {*self.strings} for c in self.bodies
         ]
         most = [0] * len(inside)
         while True:

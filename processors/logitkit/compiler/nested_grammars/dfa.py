@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
@@ -25,7 +26,7 @@ __all__ = ["nested_grammar_dfa"]
 
 
 def nested_grammar_dfa(
-    grammar: NestedGrammar, limits: Limits, share: bool = False, many_ways: bool = False
+    grammar: NestedGrammar, limits: Limits, share: bool = False, spelled: NDArray[np.bool_] | None = None
 ) -> NestedDfa:
     """Compile a grammar to an automaton over bytes.
 
@@ -34,7 +35,8 @@ def nested_grammar_dfa(
         limits: Bounds on the result.
         share: Whether to call large strings that stand in many places, and the bytes inside of characters if there are too many
             states otherwise.
-        many_ways: Whether one bracket may begin calls that go on in many ways, as in `parts_of`.
+        spelled: [256] bool, which bytes are tokens; None: all are. If one that may be read is not, strings are not called, and
+            their characters are not counted.
 
     Raises:
         PatternTooLarge: A limit is exceeded, or too many calls cannot be told apart by their brackets.
@@ -43,9 +45,9 @@ def nested_grammar_dfa(
     """
     if not grammar.words and not grammar.special_tokens and not has_calls(grammar.main):
         return NestedDfa.of(byte_dfa_of(grammar.main, limits))
-    parts = parts_of(grammar, limits, many_ways)
+    parts = parts_of(grammar, limits)
     try:
-        found = live(Assembly(grammar, parts, limits, share).dfa())
+        found = live(Assembly(grammar, parts, limits, share, spelled).dfa())
     except PatternTooLarge:
         called = _with_called_characters(grammar, parts, limits) if share else None
         if called is None:

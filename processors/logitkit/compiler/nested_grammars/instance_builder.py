@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.concatenation import common_byte_classes
-from logitkit.compiler.bytes.literal_overrides import CountsOverlap, Excluded, literal_overrides
+from logitkit.compiler.bytes.literal_overrides import Excluded, literal_overrides
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
 from logitkit.compiler.bytes.string_fragment import QUOTE, FragmentInstances, StringFragment
 from logitkit.compiler.bytes.transition_columns import starts
@@ -41,6 +41,7 @@ class Quote(NamedTuple):
         state: The state.
         byte: The byte.
         called: The rules that are called.
+        fragment: The number of their fragment.
         return_states: The state after each set of marks.
         excluded: Words that are among the strings called: the state reads the word, and calls all other strings.
     """
@@ -48,6 +49,7 @@ class Quote(NamedTuple):
     state: int
     byte: int
     called: Called
+    fragment: int
     return_states: tuple[tuple[int, int], ...]
     excluded: tuple[int, ...] = ()
 
@@ -60,31 +62,43 @@ class InstanceBuilder:
         parts: Its parts.
         limits: Bounds on the result.
         share: Whether a fragment whose instances are large is called instead.
+        spelled: [256] bool, which bytes are tokens. A string that is called or counted does not know what must follow it, or how
+            long it must be, so it needs a token for each byte that may be read. None: all are.
     """
 
-    def __init__(self, grammar: NestedGrammar, parts: dict[Called, Part], limits: Limits, share: bool) -> None:
+    def __init__(
+        self,
+        grammar: NestedGrammar,
+        parts: dict[Called, Part],
+        limits: Limits,
+        share: bool,
+        spelled: NDArray[np.bool_] | None = None,
+    ) -> None:
         self.grammar, self.parts, self.limits, self.share = grammar, parts, limits, share
-        called = dict.fromkeys(b.called for part in parts.values() for row in part.brackets for b in row.values())
-        strings = [c for c in called if isinstance(grammar.rules[c[0][0]], Strings | TextFragment)]
-        self.bodies = {c: i for i, c in enumerate(c for c in parts if c not in strings)}
+        brackets = [b for part in parts.values() for row in part.brackets for b in row.values()]
+        called = dict.fromkeys(b.called for b in brackets)
+        self.strings = dict.fromkeys(c for c in called if isinstance(grammar.rules[c[0][0]], Strings | TextFragment))
+        self.bodies = {c: i for i, c in enumerate(c for c in parts if c not in self.strings)}
         self.dfas = [parts[c].over_bytes(limits) for c in self.bodies]
         shift = FIRST_STATE + starts(np.array([len(d.step) - FIRST_STATE for d in self.dfas]))
         self.first: list[int] = shift.tolist()
-        fragments: dict[bytes, int] = {}
-        self.fragments: list[StringFragment] = []
-        self.fragment_of: dict[Called, int] = {}
-        for c in strings:
-            fragment = self._fragment(c)
-            self.fragment_of[c] = fragments.setdefault(fragment.key, len(fragments))
-            if len(fragments) > len(self.fragments):
-                self.fragments.append(fragment)
-        excluded = {byte for c in self.fragment_of for text in self._excluded(c) for byte in text}
-        classes = [*(d.byte_class for d in self.dfas), *(fragment.byte_class for fragment in self.fragments)]
+        # By what is called, and whether words stand beside it.
+        entered = dict.fromkeys((b.called, b.beside_words) for b in brackets if b.called in self.strings)
+        excluded = {byte for c in self.strings for text in self._excluded(c) for byte in text}
         read = {word for c in self.bodies for row in parts[c].words for word in row}
-        blocks = [c for c in called if c not in strings and self._is_block(c)]
-        openings = "".join(grammar.rules[c[0][0]].opening for c in (*strings, *blocks))
+        blocks = [c for c in called if c not in self.strings and self._is_block(c)]
+        openings = "".join(grammar.rules[c[0][0]].opening for c in (*self.strings, *blocks))
         told = b'[{"' + openings.encode() + bytes(excluded) + b"".join(grammar.words[word] for word in read)
-        self.byte_class, self.columns = common_byte_classes(classes, told)
+        self._add_leaves([*entered], told, counted=True)
+        if spelled is not None and not self._are_spelled(spelled, told):
+            self.share = False
+            self._add_leaves([*entered], told, counted=False)
+        # Strings that are written in place are followed better with all tokens at once, unless others are counted.
+        in_place = any(part.has_strings for part in parts.values()) and not any(
+            fragment.counted for fragment in self.fragments
+        )
+        self.knows_leaves = bool(blocks) or (bool(self.fragments or grammar.words) and not in_place)
+        self.share &= self.knows_leaves
         self.excluded = Excluded(self.byte_class)
         # Of what is called without some words: the root of the texts that are excluded.
         self.roots: dict[tuple[Called, tuple[int, ...]], int] = {}
@@ -102,12 +116,38 @@ class InstanceBuilder:
         rules = [self.grammar.rules[number] for number, _ in called]
         return not any(isinstance(d, Strings | TextFragment) or d.recurs for d in rules)
 
-    def _fragment(self, called: Called) -> StringFragment:
+    def _add_leaves(self, entered: list[tuple[Called, bool]], told: bytes, counted: bool) -> None:
+        """Find the fragments, and the classes of bytes that all parts, leaves and some bytes tell apart."""
+        numbers: dict[bytes, int] = {}
+        self.fragments: list[StringFragment] = []
+        self.fragment_of: dict[tuple[Called, bool], int] = {}
+        for called, beside_words in entered:
+            fragment = self._fragment(called, counted and not beside_words)
+            self.fragment_of[called, beside_words] = numbers.setdefault(fragment.key, len(numbers))
+            if len(numbers) > len(self.fragments):
+                self.fragments.append(fragment)
+        classes = [*(d.byte_class for d in self.dfas), *(fragment.byte_class for fragment in self.fragments)]
+        self.byte_class, self.columns = common_byte_classes(classes, told)
+
+    def _are_spelled(self, spelled: NDArray[np.bool_], told: bytes) -> bool:
+        """Whether each class of bytes that may be read has a byte that is a token."""
+        read = np.zeros(len(self.columns[0]), bool)
+        read[self.byte_class[[*told]]] = True
+        steps = [*(dfa.step for dfa in self.dfas), *(fragment.step for fragment in self.fragments)]
+        for step, columns in zip(steps, self.columns, strict=True):
+            read |= (step != DEAD).any(axis=0)[columns]
+        has_token = np.zeros(len(read), bool)
+        has_token[self.byte_class[spelled]] = True
+        return bool(has_token[read].all())
+
+    def _fragment(self, called: Called, counted: bool) -> StringFragment:
         rule = self.grammar.rules[called[0][0]]
-        if len(called) == 1 and isinstance(rule, Strings | TextFragment):
-            return rule.fragment
-        part = self.parts[called]
-        return StringFragment.of(part.over_bytes(self.limits), part.ends)
+        if len(called) > 1 or not isinstance(rule, Strings | TextFragment):
+            part = self.parts[called]
+            return StringFragment.of(part.over_bytes(self.limits), part.ends)
+        if isinstance(rule, Strings) and rule.fragment.counted is not None and not counted:
+            return rule.uncounted()
+        return rule.fragment
 
     def _excluded(self, called: Called) -> tuple[bytes, ...]:
         rule = self.grammar.rules[called[0][0]]
@@ -130,15 +170,13 @@ class InstanceBuilder:
         """
         exits = [self._exits(quote) for quote in quoted]
         size: Counter[int] = Counter()
-        for fragment, _ in {
-            (self.fragment_of[quote.called], where) for quote, where in zip(quoted, exits, strict=True)
-        }:
+        for fragment, _ in {(quote.fragment, where) for quote, where in zip(quoted, exits, strict=True)}:
             size[fragment] += (
                 self.fragments[fragment].size if self.fragments[fragment].counted is None else LARGE_COUNTED
             )
         rows = []
         for quote, where in zip(quoted, exits, strict=True):
-            fragment, root, frame = self.fragment_of[quote.called], self._root(quote), -1
+            fragment, root, frame = quote.fragment, self._root(quote), -1
             may_be_called = quote.byte == QUOTE or self.fragments[fragment].is_text
             alone = may_be_called and root == 0 and step[quote.state, self.byte_class[quote.byte]] == DEAD
             large, marks = (
@@ -159,7 +197,7 @@ class InstanceBuilder:
 
     def _exits(self, quote: Quote) -> tuple[int, ...]:
         after = dict(quote.return_states)
-        return tuple(after[marks] for marks in self.fragments[self.fragment_of[quote.called]].marks)
+        return tuple(after[marks] for marks in self.fragments[quote.fragment].marks)
 
     def add_instances(self, step: NDArray[np.int32], quoted: Ints) -> FragmentInstances:
         """Put instances of fragments after all states, and after these override states, in place."""
@@ -185,11 +223,6 @@ class InstanceBuilder:
         text = step[source, opening].astype(np.int64)
         entered = first[instance]
         overriding = np.flatnonzero((text != DEAD) | (root != 0))
-        if any(
-            self.fragments[fragment].counted or self.fragments[fragment].is_text
-            for fragment in fragment_of[instance[overriding]].tolist()
-        ):
-            raise CountsOverlap("texts begin like free text, or like strings whose characters are counted")
         places = [*zip(text[overriding].tolist(), root[overriding].tolist(), entered[overriding].tolist(), strict=True)]
         found = literal_overrides(step, before, self.excluded, places, self.limits)
         entered[overriding] = found.entered

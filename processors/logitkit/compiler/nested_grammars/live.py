@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa, renumbered_table
-from logitkit.compiler.bytes.literal_overrides import BracketsOverlap, CountsOverlap
+from logitkit.compiler.bytes.literal_overrides import BracketsOverlap
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
 from logitkit.compiler.bytes.nesting_needs import Backwards, Moves, alive, holds_after_call, needs
@@ -26,9 +26,9 @@ def live(dfa: NestedDfa) -> NestedDfa:
     # The instance of a fragment that each state belongs to.
     owner = np.full(dfa.states, -1) if dfa.instances is None else dfa.instances.of_states()
     moves = _moves(dfa, owner)
-    met = moves.reached(dfa)
+    reached = met = moves.reached(dfa)
     if dfa.instances is not None:
-        met = _with_whole_instances(met, dfa, dfa.instances, owner)
+        met = _with_whole_instances(reached, dfa, dfa.instances, owner)
     # States that no text leads to are cut off, as those of a text that goes on beside a fragment.
     backwards = Backwards(dfa, moves, met)
     lives, ended = alive(dfa, backwards)
@@ -43,6 +43,8 @@ def live(dfa: NestedDfa) -> NestedDfa:
             "the text after a nested value must nest deeper than that value, so no depth is enough; change how one of the "
             "rules that begin with this bracket ends"
         )
+    if dfa.instances is not None:
+        need[_never_entered(need, reached, dfa.instances, owner)] = 0
     kept = np.flatnonzero(need < NEVER)
     if need[dfa.start] == NEVER:
         return NestedDfa.of(_to_nothing())
@@ -84,19 +86,35 @@ def live(dfa: NestedDfa) -> NestedDfa:
     )
 
 
+def _never_entered(
+    need: NDArray[Any], reached: NDArray[np.bool_], instances: FragmentInstances, owner: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return the states that no text leads to and none ends after, of instances that are needed: these stay whole.
+
+    They are there if some texts of a fragment, and all that have one of its ends, are read as words instead.
+    """
+    needed = np.zeros(len(instances.fragment) + 1, bool)
+    needed[owner[need < NEVER]] = True
+    # All states of an instance with one exit are as its first one.
+    needed[:-1] &= np.array([len({*exits}) > 1 for exits in instances.exits], bool)
+    needed[-1] = False
+    found: NDArray[np.bool_] = needed[owner] & ~reached & (need == NEVER)
+    return found
+
+
 def _left(
     instances: FragmentInstances, number: NDArray[np.int64], states: int, owner: NDArray[np.int64]
 ) -> FragmentInstances | None:
     """Return the instances that are left, None if they are not known any more.
 
     Raises:
-        CountsOverlap: They are not known any more, and count characters or are called: then the automaton alone is not enough.
+        BracketsOverlap: They are not known any more, and count characters or are called: then the automaton alone is not enough.
     """
     found = instances.renumbered(number, states, owner)
     if found is None and (
         instances.strings.any() or any(fragment.counted is not None for fragment in instances.fragments)
     ):
-        raise CountsOverlap("no text ends with some of the strings whose characters are counted")
+        raise BracketsOverlap("after some strings of a leaf that counts characters, or is called, no text can be ended")
     return found
 
 

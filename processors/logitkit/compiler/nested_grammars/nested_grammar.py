@@ -30,6 +30,7 @@ class NestedRule:
         known_as: A name that it has in all grammars in which it stands, so that it is worked out once; None: it has none.
         calls: The rules that it calls, in an order that belongs to that name.
         recurs: Whether it may be called inside of itself, as far as is known. If not, its calls do not count as nesting.
+        block: Equal for blocks of the same number of the same items, which may be called together: they end at once.
     """
 
     opening: Literal["{", "[", ","]
@@ -37,6 +38,7 @@ class NestedRule:
     known_as: Hashable = None
     calls: tuple[int, ...] = ()
     recurs: bool = True
+    block: Hashable = None
 
     @property
     def words(self) -> tuple[int, ...]:
@@ -73,6 +75,11 @@ class RenumberedRule:
         return self.inner.recurs
 
     @property
+    def block(self) -> Hashable:
+        """Equal for blocks that may be called together."""
+        return None if self.inner.block is None else (self.numbers, self.inner.block)
+
+    @property
     def body(self) -> Node:
         """The texts after that, with the numbers that are used here."""
         return renumbered(self.inner.body, self.numbers, self.words)
@@ -86,11 +93,13 @@ class Strings:
         fragment: The texts after the quote, and some texts besides.
         excluded: These texts, without the closing quote.
         tree: Returns what follows the quote as a tree, which is needed where one of several sets of strings may begin.
+        uncounted: Returns a fragment of the same texts that does not count characters, for places where words stand beside them.
     """
 
     fragment: StringFragment
     excluded: tuple[bytes, ...]
     tree: Callable[[], Node]
+    uncounted: Callable[[], StringFragment]
 
     @property
     def opening(self) -> Literal['"']:
@@ -109,15 +118,22 @@ class Strings:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TextFragment:
-    """Texts that call nothing, as between two tags; their characters may be counted. Nothing else begins in their place.
+    """Texts that call nothing, as between two tags; their characters may be counted.
 
     Args:
         opening: A byte that comes before the texts, and belongs to the rule; neither a quote nor a bracket.
         fragment: The texts after it, up to a byte after which none of them goes on.
+        tree: Returns what follows the opening as a tree, which is needed where other text begins in the same place.
     """
 
     opening: str
     fragment: StringFragment
+    tree: Callable[[], Node]
+
+    @property
+    def body(self) -> Node:
+        """The texts after the opening."""
+        return self.tree()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,17 @@ Parts of rules that stand in many grammars, such as that of any JSON value: each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from logitkit.budget import one_budget, outside_budget, spent
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.characters.alphabet import Alphabet
+from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.compiler.nested_grammars.nested_grammar import NestedRule, RenumberedRule
 from logitkit.limits import Limits
@@ -33,11 +34,13 @@ class Bracket:
         called: The rules that are called.
         return_states: For each set of marks (as bits), the state after it.
         excluded: Words that are among the strings called: the state reads the word, and calls all other strings.
+        beside_words: Whether the state also reads words that begin with this quote.
     """
 
     called: Called
     return_states: tuple[tuple[int, int], ...]
     excluded: tuple[int, ...] = ()
+    beside_words: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,7 @@ class Part:
         words: For each state, where whole words lead.
         special_tokens: For each state, where special tokens lead.
         ends: For each state, the marks of the rules that end there, as bits; 0 for most.
+        has_strings: Whether some strings are written in place, because other text begins like them.
     """
 
     dfa: SymbolDfa | None
@@ -59,6 +63,7 @@ class Part:
     words: list[dict[int, int]] = field(default_factory=list)
     special_tokens: list[dict[int, int]] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
+    has_strings: bool = False
 
     def over_bytes(self, limits: Limits) -> ByteDfa:
         """Return its moves over bytes.
@@ -71,6 +76,64 @@ class Part:
             found = self.__dict__["_over_bytes"] = to_bytes(self.dfa, self.alphabet, limits)
         return found
 
+    def minimal(self, limits: Limits) -> Part:
+        """Return the same part without states that do the same as others.
+
+        Raises:
+            PatternTooLarge: It takes too many steps.
+        """
+        assert self.dfa is not None
+        # Whatever else a state does is a symbol after the characters. Those of ends lead to a state of their own.
+        symbols: dict[tuple[Any, ...], int] = {}
+        moves = [dict(row) for row in self.dfa.moves]
+        for row, others in zip(moves, self._others(len(moves)), strict=False):
+            for other, target in others:
+                row[target] = row.get(target, 0) | 1 << self.alphabet.size + symbols.setdefault(other, len(symbols))
+        dfa = minimise(SymbolDfa([*moves, {}], [*self.dfa.accepting, True]), limits)
+        assert dfa is not None
+        return self._of_symbols(dfa, [*symbols])
+
+    def _others(self, end: int) -> Iterator[list[tuple[tuple[Any, ...], int]]]:
+        """Return for each state what it does beside reading characters, and where that leads."""
+        for brackets, words, special_tokens, marks in zip(
+            self.brackets, self.words, self.special_tokens, self.ends, strict=True
+        ):
+            found: list[tuple[tuple[Any, ...], int]] = [(("end", marks), end)] if marks else []
+            found += [(("word", word), target) for word, target in words.items()]
+            found += [(("letter", special_token), target) for special_token, target in special_tokens.items()]
+            for opening, bracket in brackets.items():
+                called = "bracket", opening, bracket.called, bracket.excluded, bracket.beside_words
+                found += [((*called, marks), target) for marks, target in bracket.return_states]
+            yield found
+
+    def _of_symbols(self, dfa: SymbolDfa, symbols: list[tuple[Any, ...]]) -> Part:
+        """Return the part of an automaton in which these symbols come after the characters."""
+        size = self.alphabet.size
+        moves: list[dict[int, int]] = []
+        part = Part(SymbolDfa(moves, dfa.accepting), self.alphabet, has_strings=self.has_strings)
+        for row in dfa.moves:
+            words: dict[int, int] = {}
+            special_tokens: dict[int, int] = {}
+            return_states: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+            ends = 0
+            for target, mask in row.items():
+                above = mask >> size
+                while above:
+                    kind, *what = symbols[(above & -above).bit_length() - 1]
+                    above &= above - 1
+                    if kind == "bracket":
+                        return_states.setdefault(tuple(what[:4]), []).append((what[4], target))
+                    elif kind == "end":
+                        ends = what[0]
+                    else:
+                        (words if kind == "word" else special_tokens)[what[0]] = target
+            part.brackets.append({o: Bracket(c, tuple(sorted(b)), *more) for (o, c, *more), b in return_states.items()})
+            part.words.append(words)
+            part.special_tokens.append(special_tokens)
+            part.ends.append(ends)
+            moves.append({t: mask & (1 << size) - 1 for t, mask in row.items() if mask & (1 << size) - 1})
+        return part
+
     def renamed(self, names: Mapping[int, int], words: Mapping[int, int]) -> Part:
         """Return the same part with other numbers of what it calls, and of words; a word that is not listed keeps its number."""
         brackets = [_renamed(row, names, words) if row else row for row in self.brackets]
@@ -79,7 +142,7 @@ class Part:
             if words
             else self.words
         )
-        found = Part(self.dfa, self.alphabet, brackets, read, self.special_tokens, self.ends)
+        found = Part(self.dfa, self.alphabet, brackets, read, self.special_tokens, self.ends, self.has_strings)
         if "_over_bytes" in self.__dict__:
             found.__dict__["_over_bytes"] = self.__dict__["_over_bytes"]
         return found
@@ -91,6 +154,7 @@ def _renamed(brackets: dict[str, Bracket], names: Mapping[int, int], words: Mapp
             tuple([(names[d], mark) for d, mark in bracket.called]),
             bracket.return_states,
             tuple([words.get(word, word) for word in bracket.excluded]),
+            bracket.beside_words,
         )
         for opening, bracket in brackets.items()
     }

@@ -8,13 +8,9 @@ Source: Alur and Madhusudan, Visibly pushdown languages (2004), for why that is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 
-from logitkit.compiler.characters.alphabet import Alphabet
-from logitkit.compiler.characters.minimise import minimise
-from logitkit.compiler.characters.positions import positions_of
-from logitkit.compiler.characters.subset import determinise
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.nested_grammars.nested_grammar import (
     NestedGrammar,
@@ -23,9 +19,10 @@ from logitkit.compiler.nested_grammars.nested_grammar import (
     Strings,
     TextFragment,
 )
-from logitkit.compiler.nested_grammars.overlaps import Resolver, bracket_checks
+from logitkit.compiler.nested_grammars.overlaps import Resolver
 from logitkit.compiler.nested_grammars.part import Called, KnownParts, Part
 from logitkit.compiler.nested_grammars.token_limits import text_checks
+from logitkit.compiler.nested_grammars.tree_dfa import TreeDfa
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
@@ -41,29 +38,28 @@ DEEPEST = 30
 _known_parts = KnownParts()
 
 
-def parts_of(grammar: NestedGrammar, limits: Limits, many_ways: bool = False) -> dict[Called, Part]:
+def parts_of(grammar: NestedGrammar, limits: Limits) -> dict[Called, Part]:
     """Return the main part, as `()`, and all that it and they call; strings only where several sets of them may begin.
 
     Args:
         grammar: The grammar.
         limits: Bounds on the parts.
-        many_ways: Whether one bracket may begin calls that go on in many ways, unless they recur. Each set of calls that begin
-            together is a part of its own, so that there may be very many.
 
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
-    return _Finder(grammar, limits, many_ways).all()
+    return _Finder(grammar, limits).all()
 
 
 class _Finder:
     """Finds the parts of a grammar, one after another."""
 
-    def __init__(self, grammar: NestedGrammar, limits: Limits, many_ways: bool) -> None:
-        self.grammar, self.limits, self.many_ways = grammar, limits, many_ways
+    def __init__(self, grammar: NestedGrammar, limits: Limits) -> None:
+        self.grammar, self.limits = grammar, limits
         self.parts: dict[Called, Part] = {}
         self.known: dict[Called, Part] = {}
         self.unfinished: set[Called] = set()
+        self.trees: dict[int, TreeDfa] = {}
 
     def all(self) -> dict[Called, Part]:
         """Return the main part and all that it calls."""
@@ -88,7 +84,7 @@ class _Finder:
         nests = opening in "[{"
         # Most sets never occur. Inside of a part itself, it is not known yet which do.
         is_known = not nests or (called not in self.unfinished and len(self.unfinished) <= DEEPEST)
-        if nests and places > MOST_MARKS and not (is_known and self.many_ways):
+        if nests and places > MOST_MARKS and not is_known:
             raise PatternTooLarge(
                 f"in one place a {opening!r} may begin calls that go on in {places} different ways, of which "
                 f"{MOST_MARKS} can be distinguished only when they end"
@@ -108,9 +104,29 @@ class _Finder:
 
     def _made(self, called: Called) -> Part:
         self.unfinished.add(called)
-        made = _part(_tree(called, self.grammar), self.grammar, self.limits, self.marks_of)
+        tree = self._tree_dfa(_tree(called, self.grammar))
+        if tree.dfa is None:
+            made = Part(None, tree.alphabet)
+        else:
+            made = Resolver(tree, self.grammar, self.limits, self.marks_of, self._tree_of).part()
         self.unfinished.discard(called)
         return made
+
+    def _tree_of(self, symbol: int) -> TreeDfa:
+        """Return the automaton of what a symbol of a call or a word stands for, after its first character."""
+        found = self.trees.get(symbol)
+        if found is None:
+            number = Symbol.number(symbol)
+            if Symbol.is_word(symbol):
+                text = self.grammar.words[number].decode()[1:]
+                body: Node = Concat(tuple([Characters(CharSet.single(ord(c))) for c in text]))
+            else:
+                body = self.grammar.rules[number].body
+            found = self.trees[symbol] = self._tree_dfa(Concat((body, _mark(0))))
+        return found
+
+    def _tree_dfa(self, tree: Node) -> TreeDfa:
+        return TreeDfa.of(tree, self.limits, lambda positions: text_checks(positions, self.grammar))
 
 
 def is_fragment(called: Called, grammar: NestedGrammar) -> bool:
@@ -135,30 +151,9 @@ def _has_calls(tree: Node, seen: set[int]) -> bool:
 def _tree(called: Called, grammar: NestedGrammar) -> Node:
     if not called:
         return grammar.main
-    marked: list[Node] = []
-    for d, mark in called:
-        rule = grammar.rules[d]
-        # Such a text is never a part: its automaton is known.
-        assert not isinstance(rule, TextFragment)
-        marked.append(Concat((rule.body, Characters(CharSet.single(Symbol.mark(mark))))))
+    marked = [Concat((grammar.rules[d].body, _mark(mark))) for d, mark in called]
     return Alternate(tuple(marked)) if len(marked) > 1 else marked[0]
 
 
-def _part(
-    tree: Node,
-    grammar: NestedGrammar,
-    limits: Limits,
-    marks_of: Callable[[Called], Iterable[int]],
-) -> Part:
-    positions = positions_of(tree, limits)
-    special: dict[CharSet, int] = {}
-    for charset in positions.charsets:
-        if charset.ranges and not Symbol.is_character(charset.ranges[0][0]):
-            special.setdefault(charset, len(special))
-    alphabet = Alphabet.of(c for c in positions.charsets if c not in special)
-    mask_of = {**alphabet.members, **{c: 1 << (alphabet.size + i) for c, i in special.items()}}
-    checks = [*bracket_checks(positions, alphabet.members, special, grammar), *text_checks(positions, grammar)]
-    dfa = minimise(determinise(positions, [mask_of[c] for c in positions.charsets], limits, checks), limits)
-    if dfa is None:
-        return Part(None, alphabet)
-    return Resolver(dfa, alphabet, [c.ranges[0][0] for c in special], grammar, limits, marks_of).part()
+def _mark(number: int) -> Node:
+    return Characters(CharSet.single(Symbol.mark(number)))

@@ -1,0 +1,242 @@
+"""Calls and words that are written in place, because other text begins like them.
+
+In one branch of a schema, the value of `"a"` is any value, which is called. In another branch, it is an object that is written in
+place. Both begin with `{`, and an automaton with one stack cannot push a frame for one of them only. So it *unfolds* the call: a
+instance of the states of what is called stands there, and its end leads to where the call would return. Inside of it, members
+that may be any value are calls again. So a call is unfolded only as far as other text goes along with it. Words, strings, leaves
+of text and blocks of items are unfolded in the same way.
+
+If the other text may nest without limit itself, as `.*` may, unfolding would not end. This is the case if a call is unfolded
+inside of itself beside the same other text. It is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from logitkit.compiler.bytes.literal_overrides import OVERLAPPING_BRACKET, BracketsOverlap
+from logitkit.compiler.characters.alphabet import Alphabet
+from logitkit.compiler.characters.symbols import Symbol
+from logitkit.compiler.nested_grammars.nested_grammar import (
+    NestedGrammar,
+    NestedRule,
+    RenumberedRule,
+    Strings,
+    TextFragment,
+)
+from logitkit.compiler.nested_grammars.tree_dfa import TreeDfa, translated
+from logitkit.limits import Limits
+from logitkit.patterns.charset import CharSet
+
+__all__ = ["Row", "Unfolding"]
+
+# The states after a symbol, for each symbol of one kind.
+Targets: TypeAlias = dict[int, set[int]]
+
+# The symbol of a call or word that is unfolded, and the states of the part itself whose text begins like it.
+OverrideStates: TypeAlias = tuple[int, frozenset[int]]
+
+
+@dataclass(slots=True)
+class Row:
+    """The moves of some states, taken together.
+
+    Args:
+        text: The moves by characters: where each leads, and the characters as bits.
+        calls: The states after each call.
+        words: The states after each word.
+        special_tokens: The states after each special token.
+        marks: The marks of the rules that end there, as bits.
+        has_copies: Whether some calls or words have been unfolded.
+    """
+
+    text: list[tuple[int, int]] = field(default_factory=list)
+    calls: Targets = field(default_factory=dict)
+    words: Targets = field(default_factory=dict)
+    special_tokens: Targets = field(default_factory=dict)
+    marks: int = 0
+    has_copies: bool = False
+
+
+class Unfolding:
+    """The states of a part, to which instances of what is called are added where they are needed.
+
+    Args:
+        tree: The part.
+        grammar: The grammar.
+        limits: Bounds on the instances.
+        tree_of: Returns the automaton of what a symbol stands for, after its first character.
+
+    Attributes:
+        alphabet: The alphabet of characters; it grows.
+        moves: The moves by characters of the states that are finished. `Resolver` appends them; they are kept in terms of the
+            alphabet.
+    """
+
+    def __init__(
+        self, tree: TreeDfa, grammar: NestedGrammar, limits: Limits, tree_of: Callable[[int], TreeDfa]
+    ) -> None:
+        assert tree.dfa is not None
+        self.grammar, self.limits, self.tree_of = grammar, limits, tree_of
+        self.alphabet = tree.alphabet
+        self.moves: list[dict[int, int]] = []
+        self._rows = tree.dfa.moves
+        self._own = len(self._rows)
+        self._special = [*tree.special]
+        self._numbered = _numbered(self._special)
+        # The first state and the number of states of what each symbol stands for; instances are made of these.
+        self._originals: dict[int, tuple[int, int]] = {}
+        # The first state of each instance, by its symbol and the states after it; the states to which the end of an instance
+        # leads.
+        self._copies: dict[tuple[int, frozenset[int]], int] = {}
+        self._after: dict[int, frozenset[int]] = {}
+        # For states of instances: everything that has been unfolded around them.
+        self._around: dict[int, frozenset[OverrideStates]] = {}
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether anything has been unfolded."""
+        return bool(self._copies)
+
+    @property
+    def has_strings(self) -> bool:
+        """Whether strings have been unfolded."""
+        calls = {Symbol.number(symbol) for symbol, _ in self._copies if Symbol.is_call(symbol)}
+        return any(isinstance(self.grammar.rules[call], Strings) for call in calls)
+
+    def after(self, target: int) -> frozenset[int]:
+        """Return the states that a move to a state leads to: more than one, or another one, at the end of an instance."""
+        return self._after.get(target) or frozenset([target])
+
+    def row(self, members: frozenset[int]) -> Row:
+        """Return what some states do, after unfolding what begins like other text.
+
+        Raises:
+            BracketsOverlap: Unfolding would not end.
+            PatternTooLarge: There is too much to unfold.
+        """
+        row = self._gathered(members)
+        alike = self._alike(row) if row.calls or row.words else set()
+        if not alike:
+            return row
+        if not alike.issubset(self._originals):
+            self._add_originals(alike)
+            row = self._gathered(members)
+        for symbol in sorted(alike):
+            targets = row.words if Symbol.is_word(symbol) else row.calls
+            opening = 1 << self._class_of(self._opening(symbol))
+            beside = frozenset(
+                [m for m in members if m < self._own and any(opening & mask for mask in self._rows[m].values())]
+            )
+            first = self._copy(symbol, frozenset(targets.pop(Symbol.number(symbol))), beside)
+            row.text.append((first, opening))
+        row.has_copies = True
+        return row
+
+    def _gathered(self, members: frozenset[int]) -> Row:
+        row = Row()
+        size, after = self.alphabet.size, self._after
+        characters = (1 << size) - 1
+        kinds = {"word": row.words, "special token": row.special_tokens, "call": row.calls}
+        for member in sorted(members):
+            for target, mask in self._rows[member].items():
+                if mask <= characters:
+                    row.text.append((target, mask))
+                    continue
+                above = mask >> size
+                if mask & characters:
+                    row.text.append((target, mask & characters))
+                while above:
+                    kind, number = self._numbered[(above & -above).bit_length() - 1]
+                    above &= above - 1
+                    if kind == "mark":
+                        row.marks |= 1 << number
+                    elif target in after:
+                        kinds[kind].setdefault(number, set()).update(after[target])
+                    else:
+                        kinds[kind].setdefault(number, set()).add(target)
+        return row
+
+    def _alike(self, row: Row) -> set[int]:
+        """Return the symbols of the calls and words that begin like other text."""
+        reading = 0
+        for _, mask in row.text:
+            reading |= mask
+        symbols = [*map(Symbol.call, row.calls), *map(Symbol.word, row.words)]
+        rules = [self.grammar.rules[call] for call in row.calls]
+        fragments = [rule.opening for rule in rules if isinstance(rule, TextFragment)]
+        blocks = {d.block for d in rules if isinstance(d, NestedRule | RenumberedRule) and d.block is not None}
+        if not reading and not fragments and len(blocks) < 2:
+            return set()
+        openings = [self._opening(symbol) for symbol in symbols]
+        taken = {opening for opening in {*openings} if reading >> self._class_of(opening) & 1}
+        # A fragment of text stands alone.
+        taken |= {opening for opening in fragments if openings.count(opening) > 1}
+        if len(blocks) > 1:
+            taken.add(",")
+        return {symbol for symbol, opening in zip(symbols, openings, strict=True) if opening in taken}
+
+    def _opening(self, symbol: int) -> str:
+        """Return the first character of what a symbol stands for."""
+        number = Symbol.number(symbol)
+        if Symbol.is_word(symbol):
+            return self.grammar.words[number][:4].decode(errors="ignore")[0]
+        return self.grammar.rules[number].opening
+
+    def _class_of(self, character: str) -> int:
+        return int(self.alphabet.symbol_at(np.array(ord(character)))[()])
+
+    def _add_originals(self, alike: set[int]) -> None:
+        """Add the states of what some symbols stand for, in an alphabet that tells apart what all states do."""
+        # Where a text goes along with one word, it often goes along with all: adding them one by one would take long.
+        openings = {self._opening(symbol) for symbol in alike}
+        words = {s for s in self._special if Symbol.is_word(s) and self._opening(s) in openings}
+        symbols = sorted((alike | words) - {*self._originals})
+        trees = [self.tree_of(symbol) for symbol in symbols]
+        first = [CharSet.single(ord(opening)) for opening in sorted(openings)]
+        known = [*self.alphabet.members, *(charset for tree in trees for charset in tree.alphabet.members), *first]
+        alphabet, before = Alphabet.of(known), self.alphabet
+        special = [*dict.fromkeys([*self._special, *(s for tree in trees for s in tree.special)])]
+        self._rows = translated(self._rows, before, self._special, alphabet, special)
+        self.moves[:] = translated(self.moves, before, self._special, alphabet, special)
+        for symbol, tree in zip(symbols, trees, strict=True):
+            assert tree.dfa is not None
+            rows = translated(tree.dfa.moves, tree.alphabet, tree.special, alphabet, special)
+            begin = len(self._rows)
+            self._rows += [{begin + target: mask for target, mask in row.items()} for row in rows]
+            self._originals[symbol] = begin, len(rows)
+        self.limits.spend(len(self._rows))
+        self.alphabet, self._special, self._numbered = alphabet, special, _numbered(special)
+
+    def _copy(self, symbol: int, after: frozenset[int], beside: frozenset[int]) -> int:
+        """Return the first state of an instance, after whose end the text goes on in some states."""
+        known = self._copies.get((symbol, after))
+        if known is not None:
+            return known
+        around: frozenset[OverrideStates] = frozenset().union(*[self._around[s] for s in after if s in self._around])
+        if beside and (symbol, beside) in around:
+            raise BracketsOverlap(OVERLAPPING_BRACKET)
+        around |= {(symbol, beside)}
+        original, count = self._originals[symbol]
+        first = self._copies[symbol, after] = len(self._rows)
+        self.limits.check_states(first + count)
+        self.limits.spend(count)
+        marks = sum(1 << self.alphabet.size + i for i, (kind, _) in enumerate(self._numbered) if kind == "mark")
+        for state in range(original, original + count):
+            row = self._rows[state]
+            self._around[len(self._rows)] = around
+            if any(mask & marks for mask in row.values()):
+                if len(row) > 1:
+                    raise BracketsOverlap("a rule must end with its closing bracket, after which nothing of it goes on")
+                self._after[len(self._rows)] = after
+                row = {}
+            self._rows.append({target - original + first: mask for target, mask in row.items()})
+        return first
+
+
+def _numbered(special: Iterable[int]) -> list[tuple[str, int]]:
+    return [(Symbol.kind(symbol), Symbol.number(symbol)) for symbol in special]

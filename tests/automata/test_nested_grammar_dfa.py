@@ -164,7 +164,7 @@ def test_a_call_that_is_written_in_place_returns_to_all_of_its_callers() -> None
         assert dfa.accepts(whole.encode()) == matches(nested_grammar, whole), whole
 
 
-def test_calls_in_place_that_do_the_same_as_text_are_no_states_of_their_own() -> None:
+def test_calls_in_place_that_do_the_same_as_text_share_its_states() -> None:
     lists = NestedRule("[", parse("[ab]{9}]"))
     dfa = nested_grammar_dfa(NestedGrammar(Alternate((Call(0), parse(r"\[(?s:.)*"))), (lists,)), DEFAULT_LIMITS)
     assert dfa.states == nested_grammar_dfa(NestedGrammar(parse(r"\[(?s:.)*")), DEFAULT_LIMITS).states

@@ -37,8 +37,8 @@ def compilations() -> Iterator[mock.Mock]:
     """Count the nested grammars that constraints compile."""
     counted = mock.Mock(wraps=nested_grammar_dfa)
     with (
-        mock.patch("logitkit.constraints.json_schema.network_dfa", counted),
-        mock.patch("logitkit.languages.constraint.network_dfa", counted),
+        mock.patch("logitkit.constraints.json_schema.nested_grammar_dfa", counted),
+        mock.patch("logitkit.languages.constraint.nested_grammar_dfa", counted),
     ):
         yield counted
 

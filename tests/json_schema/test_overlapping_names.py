@@ -105,7 +105,7 @@ def written_in_place() -> Iterator[None]:
     really_alike = Unfolding._alike
 
     def alike(self: Unfolding, row: Row) -> set[int]:
-        strings = [call for call in row.calls if isinstance(self.nested_grammar.definitions[call], Strings)]
+        strings = [call for call in row.calls if isinstance(self.grammar.rules[call], Strings)]
         return {*really_alike(self, row), *map(Symbol.call, strings), *map(Symbol.word, row.words)}
 
     with mock.patch.object(Unfolding, "_alike", alike):

@@ -215,7 +215,7 @@ class Assembly(InstanceBuilder):
             return_state,
             np.zeros(states, np.int64),
             special_tokens=special_tokens,
-            instances=instances if self.knows_leaves else None,
+            instances=instances if self.knows_fragments else None,
             returns=returns,
             open_blocks=self._open_blocks() if self.blocks else 0,
             blocks=blocks,

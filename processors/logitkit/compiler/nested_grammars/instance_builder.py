@@ -89,16 +89,16 @@ class InstanceBuilder:
         blocks = [c for c in called if c not in self.strings and self._is_block(c)]
         openings = "".join(grammar.rules[c[0][0]].opening for c in (*self.strings, *blocks))
         told = b'[{"' + openings.encode() + bytes(excluded) + b"".join(grammar.words[word] for word in read)
-        self._add_leaves([*entered], told, counted=True)
+        self._add_fragments([*entered], told, counted=True)
         if spelled is not None and not self._are_spelled(spelled, told):
             self.share = False
-            self._add_leaves([*entered], told, counted=False)
+            self._add_fragments([*entered], told, counted=False)
         # Strings that are written in place are followed better with all tokens at once, unless others are counted.
         in_place = any(part.has_strings for part in parts.values()) and not any(
             fragment.counted for fragment in self.fragments
         )
-        self.knows_leaves = bool(blocks) or (bool(self.fragments or grammar.words) and not in_place)
-        self.share &= self.knows_leaves
+        self.knows_fragments = bool(blocks) or (bool(self.fragments or grammar.words) and not in_place)
+        self.share &= self.knows_fragments
         self.excluded = Excluded(self.byte_class)
         # Of what is called without some words: the root of the texts that are excluded.
         self.roots: dict[tuple[Called, tuple[int, ...]], int] = {}
@@ -116,8 +116,8 @@ class InstanceBuilder:
         rules = [self.grammar.rules[number] for number, _ in called]
         return not any(isinstance(d, Strings | TextFragment) or d.recurs for d in rules)
 
-    def _add_leaves(self, entered: list[tuple[Called, bool]], told: bytes, counted: bool) -> None:
-        """Find the fragments, and the classes of bytes that all parts, leaves and some bytes tell apart."""
+    def _add_fragments(self, entered: list[tuple[Called, bool]], told: bytes, counted: bool) -> None:
+        """Find the fragments, and the classes of bytes that all parts, fragments and some bytes tell apart."""
         numbers: dict[bytes, int] = {}
         self.fragments: list[StringFragment] = []
         self.fragment_of: dict[tuple[Called, bool], int] = {}

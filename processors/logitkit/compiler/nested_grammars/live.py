@@ -114,7 +114,7 @@ def _left(
     if found is None and (
         instances.strings.any() or any(fragment.counted is not None for fragment in instances.fragments)
     ):
-        raise BracketsOverlap("after some strings of a leaf that counts characters, or is called, no text can be ended")
+        raise BracketsOverlap("after some strings that count characters, or are called, no text can be ended")
     return found
 
 

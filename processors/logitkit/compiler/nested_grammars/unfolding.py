@@ -1,10 +1,10 @@
 """Calls and words that are written in place, because other text begins like them.
 
 In one branch of a schema, the value of `"a"` is any value, which is called. In another branch, it is an object that is written in
-place. Both begin with `{`, and an automaton with one stack cannot push a frame for one of them only. So it *unfolds* the call: a
+place. Both begin with `{`, and an automaton with one stack cannot push a frame for one of them only. So it *unfolds* the call: an
 instance of the states of what is called stands there, and its end leads to where the call would return. Inside of it, members
-that may be any value are calls again. So a call is unfolded only as far as other text goes along with it. Words, strings, leaves
-of text and blocks of items are unfolded in the same way.
+that may be any value are calls again. So a call is unfolded only as far as other text goes along with it. Words, strings, raw
+text and blocks of items are unfolded in the same way.
 
 If the other text may nest without limit itself, as `.*` may, unfolding would not end. This is the case if a call is unfolded
 inside of itself beside the same other text. It is refused.
@@ -38,7 +38,7 @@ __all__ = ["Row", "Unfolding"]
 Targets: TypeAlias = dict[int, set[int]]
 
 # The symbol of a call or word that is unfolded, and the states of the part itself whose text begins like it.
-OverrideStates: TypeAlias = tuple[int, frozenset[int]]
+Unfolded: TypeAlias = tuple[int, frozenset[int]]
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class Unfolding:
         self._copies: dict[tuple[int, frozenset[int]], int] = {}
         self._after: dict[int, frozenset[int]] = {}
         # For states of instances: everything that has been unfolded around them.
-        self._around: dict[int, frozenset[OverrideStates]] = {}
+        self._around: dict[int, frozenset[Unfolded]] = {}
 
     @property
     def has_copies(self) -> bool:
@@ -217,7 +217,7 @@ class Unfolding:
         known = self._copies.get((symbol, after))
         if known is not None:
             return known
-        around: frozenset[OverrideStates] = frozenset().union(*[self._around[s] for s in after if s in self._around])
+        around: frozenset[Unfolded] = frozenset().union(*[self._around[s] for s in after if s in self._around])
         if beside and (symbol, beside) in around:
             raise BracketsOverlap(OVERLAPPING_BRACKET)
         around |= {(symbol, beside)}

@@ -73,7 +73,7 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
 def test_listed_texts_are_told_apart(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     schema, documents = CASES[name]
     reader = Mock(wraps=schema_grammar)
-    monkeypatch.setattr("logitkit.constraints.json_schema.schema_network", reader)
+    monkeypatch.setattr("logitkit.constraints.json_schema.schema_grammar", reader)
     constraint = lk.JsonSchema(schema, SMALL)
     # Strings stay apart from the nested grammar: it was read once, not again with all of them written in place.
     assert reader.call_count == 1

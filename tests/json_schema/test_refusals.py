@@ -290,7 +290,7 @@ def test_a_nested_grammar_without_calls_is_written_once(monkeypatch: pytest.Monk
         written.append(arguments)
         return schema_grammar(*arguments, **more)
 
-    monkeypatch.setattr("logitkit.constraints.json_schema.schema_network", noted)
+    monkeypatch.setattr("logitkit.constraints.json_schema.schema_grammar", noted)
     with pytest.raises(UnsupportedSchema, match="more than 50 states"):
         lk.JsonSchema({"const": [*range(100)]}, BYTES, limits=lk.Limits(states=50))
     assert len(written) == 1

@@ -145,7 +145,7 @@ SCHEMAS = [{"type": "integer", "maximum": number} for number in range(501)]
 )
 def test_too_many_schemas_are_refused_before_any_is_compiled(language: Language) -> None:
     with (
-        patch("logitkit.languages.schemas.schema_network", side_effect=AssertionError("compiled")),
+        patch("logitkit.languages.schemas.schema_grammar", side_effect=AssertionError("compiled")),
         pytest.raises(
             PatternTooLarge,
             match=r"501 different schemas in the language; allowed are 500, or more with a larger limits",

@@ -155,7 +155,7 @@ class JsonSchema(Constraint):
         """
         with self._one_budget():
             longest = self.vocabulary.trie.depth - 1 if counted else 0
-            compiled = self._network(longest)
+            compiled = self._grammar(longest)
             try:
                 # With closing, it must be known what follows a string, so strings are not called.
                 share = longest > 0 and not self.closing
@@ -166,12 +166,12 @@ class JsonSchema(Constraint):
                 if not longest or not compiled.nested_grammar.rules or spent() > self.limits.work:
                     raise
                 # As in `schema_grammar`: without counts it is known which keyword asks for too many states.
-                compiled = self._network(0)
+                compiled = self._grammar(0)
                 return nested_grammar_dfa(compiled.nested_grammar, self.limits), compiled
             except BracketsOverlap as error:
                 raise UnsupportedSchema(str(error), "#") from None
 
-    def _network(self, longest: int) -> Compiled:
+    def _grammar(self, longest: int) -> Compiled:
         """Read the schema, given the most characters of a token if they may be counted, else 0."""
         return schema_grammar(
             self.schema,

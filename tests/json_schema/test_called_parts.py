@@ -26,6 +26,11 @@ def option(i: int) -> dict[str, Any]:
     return {"type": "object", "properties": members, "required": ["rows", "kind"], "additionalProperties": False}
 
 
+def needs(**properties: Any) -> dict[str, Any]:
+    """Return an object with some members."""
+    return {"type": "object", "properties": properties, "required": [*properties]}
+
+
 def union(options: int) -> dict[str, Any]:
     """Return an open object, which calls any value, with one of some options."""
     return {"type": "object", "properties": {"any": {}, "one": {"oneOf": [option(i + 1) for i in range(options)]}}}
@@ -50,13 +55,12 @@ def test_what_is_large_is_called_unless_many_begin_together() -> None:
     assert rules[0] > rules[1]
 
 
-def test_of_parts_that_begin_together_all_are_called_if_one_is_large() -> None:
-    schema = union(3)
+@pytest.mark.parametrize("others", [{}, {"additionalProperties": False}])
+def test_of_parts_that_begin_together_all_are_called_if_one_is(others: dict[str, Any]) -> None:
+    """Large arrays are called, and in an open object also those beside any value; so the small array beside them is too."""
     small = {"type": "array", "items": {"enum": [1001, 2002]}}
-    options = [
-        *schema["properties"]["one"]["oneOf"],
-        {"type": "object", "properties": {"rows": small}, "required": ["rows"]},
-    ]
+    schema = union(3)
+    options = [*schema["properties"]["one"]["oneOf"], {**needs(rows=small), **others}]
     schema["properties"]["one"] = {"anyOf": options}
     vocabulary = lk.Vocabulary([*(bytes([b]) for b in range(256)), None], eos_ids=[256])
     with mock.patch.object(Unfolding, "_copy", side_effect=AssertionError("one is written in place")):

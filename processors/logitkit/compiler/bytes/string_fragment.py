@@ -26,32 +26,31 @@ QUOTE = ord('"')
 
 # More than is ever counted.
 MOST = 2**31 - 1
-# More characters than any text needs.
+# More than any text needs.
 NEVER = 2**30
-# Marks a state that is legal with any count: lower than any number of characters.
+# Marks a state that is legal with any count: lower than any number.
 ANY_COUNT = -(2**31)
 
 
 class Counted(NamedTuple):
-    """The lengths of the texts of a fragment, in characters. A character counts from its first byte on.
+    """How many moves of some kind the texts of a fragment make: one for each character, as `counting` says.
 
     Args:
         least: The least number.
         most: The greatest number.
-        between: The number of states, the first two included, in which a character may begin; they are the first states. In all
-            others one has begun.
-        needed: [S] the least number of characters that must follow in each state, or `ANY_COUNT`.
-        any_count: For each end, whether a text of any length may end there.
+        counts: [S, K] bool, whether a move counts, for each state and class of bytes. The move to an end never counts.
+        needed: [S] the least number that must follow in each state, or `ANY_COUNT`.
+        any_count: For each end, whether a text with any number may end there.
     """
 
     least: int
     most: int
-    between: int
+    counts: NDArray[np.bool_]
     needed: NDArray[np.int64]
     any_count: tuple[bool, ...]
 
     def at_ends(self, fragment: StringFragment) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return [S] the least and the greatest number of characters with which a text may end in each state of its fragment."""
+        """Return [S] the least and the greatest number with which a text may end in each state of its fragment."""
         free = np.isin(fragment.step, NestedStep.end(np.flatnonzero(self.any_count))).any(axis=1)
         return np.where(free, 0, self.least), np.where(free, MOST, self.most)
 
@@ -64,7 +63,7 @@ class StringFragment:
         step: [S, K] int32, what each class of bytes does in each state (`NestedStep`): 0 is dead, 1 is unused, and none calls.
         byte_class: [256] int64, class of each byte.
         marks: For each end, the set of marks of the rules that the text belongs to, as bits.
-        counted: How many characters its texts have, if that is counted, in place of having states for each count.
+        counted: What is counted in its texts, in place of having states for each count; None: nothing.
         is_text: Whether it is free text, which no quote begins and any byte may end.
     """
 
@@ -103,20 +102,19 @@ class StringFragment:
     def holds(self, text: bytes) -> bool:
         """Whether a text is one of its texts, up to the byte that ends it."""
         state, count = FIRST_STATE, 0
-        for byte in text:
+        for symbol in self.byte_class[list(text)].tolist():
             if state == DEAD or NestedStep.is_end(state):
                 return False
-            count += self.counted is not None and state < self.counted.between
-            state = int(self.step[state, self.byte_class[byte]])
+            count += self.counted is not None and int(self.counted.counts[state, symbol])
+            state = int(self.step[state, symbol])
         is_end = bool(NestedStep.is_end(state))
         if not is_end or self.counted is None or self.counted.any_count[NestedStep.number(state)]:
             return is_end
-        # The closing quote has been counted too.
-        return self.counted.least < count <= self.counted.most + 1
+        return self.counted.least <= count <= self.counted.most
 
     @cached_property
     def highest_counts(self) -> NDArray[np.int64]:
-        """[S] a count of characters that no row in a state exceeds, of a fragment that counts; -1 where no row is."""
+        """[S] a count that no row in a state exceeds, of a fragment that counts; -1 where no row is."""
         assert self.counted is not None
         possible = np.clip(self.counted.most - self.counted.needed, 0, MOST)
         found = np.full(self.states, -1)
@@ -127,8 +125,10 @@ class StringFragment:
             owner, symbol = np.nonzero(NestedStep.is_state(target) & (target != DEAD))
             target, source = target[owner, symbol], fresh[owner]
             before = found.copy()
-            np.maximum.at(found, target, np.minimum(found[source] + (source < self.counted.between), possible[target]))
-            # A loop would add one character after another, so whatever is reached again may have all that are possible.
+            np.maximum.at(
+                found, target, np.minimum(found[source] + self.counted.counts[source, symbol], possible[target])
+            )
+            # A loop may count one move after another, so whatever is reached again may have all that are possible.
             found = np.where((before >= 0) & (found != before), possible, found)
             fresh = np.flatnonzero(found != before)
         return found
@@ -141,12 +141,30 @@ class StringFragment:
 
     @cached_property
     def uncounted_key(self) -> bytes:
-        """A digest of the content without the lengths of texts, but with what counts as a character."""
-        between = 0 if self.counted is None else self.counted.between
-        digest = hashlib.sha256(repr((self.step.shape, self.marks, between, self.is_text)).encode())
-        digest.update(self.step.tobytes())
-        digest.update(self.byte_class.tobytes())
+        """A digest of the content without the bounds of counts, but with the moves that count."""
+        counts = b"" if self.counted is None else np.packbits(self.counted.counts).tobytes()
+        digest = hashlib.sha256(repr((self.step.shape, self.marks, len(counts), self.is_text)).encode())
+        for content in (self.step.tobytes(), self.byte_class.tobytes(), counts):
+            digest.update(content)
         return digest.digest()
+
+    def with_class_of(self, byte: int) -> StringFragment:
+        """Return the same fragment with a class of bytes for one byte alone."""
+        shared = self.byte_class[[byte]]
+        if np.count_nonzero(self.byte_class == shared) == 1:
+            return self
+        byte_class = self.byte_class.copy()
+        byte_class[byte] = self.step.shape[1]
+        step, counted = np.append(self.step, self.step[:, shared], axis=1), self.counted
+        if counted is not None:
+            counted = counted._replace(counts=np.append(counted.counts, counted.counts[:, shared], axis=1))
+        return replace(self, step=step, byte_class=byte_class, counted=counted)
+
+    @property
+    def stays(self) -> NDArray[np.bool_]:
+        """[S, K] whether each move leads to a state of the fragment, not to an end or nowhere."""
+        found: NDArray[np.bool_] = NestedStep.is_state(self.step) & (self.step != DEAD)
+        return found
 
 
 def counting(
@@ -175,7 +193,10 @@ def counting(
         outside = (inside == DEAD) | NestedStep.is_end(inside)
         reached = np.where(outside, NEVER, found[np.where(outside, DEAD, inside)])
         found[between:] = reached.min(axis=1, initial=NEVER)
-    return replace(fragment, counted=Counted(*lengths, between, found, any_count))
+    # A character counts from its first byte on.
+    counts = fragment.stays
+    counts[between:] = False
+    return replace(fragment, counted=Counted(*lengths, counts, found, any_count))
 
 
 class FragmentInstances(NamedTuple):

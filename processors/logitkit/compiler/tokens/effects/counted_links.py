@@ -1,4 +1,4 @@
-"""The actions of tokens in a fragment that counts characters: how many they add, and with which counts they are legal.
+"""The actions of tokens in a fragment that counts: how many they add, and with which counts they are legal.
 
 In strings of 2 to 5 characters, a token of two characters that stays in the string is legal up to a count of 3; one of two
 characters and the closing quote from a count of 0 up to 3; the quote alone from 2 up to 5. Where a token begins with the opening
@@ -22,49 +22,60 @@ __all__ = ["CountedStates", "counted_ends", "counted_moves"]
 
 
 class CountedStates:
-    """Which states of an automaton count characters, for walks that begin outside of them.
+    """Which states of an automaton count, for walks that begin outside of them.
 
     Args:
         instances: The instances of fragments in the automaton.
+        byte_class: [256] the class of each byte in the automaton; fragments have no more classes.
     """
 
-    def __init__(self, instances: FragmentInstances) -> None:
-        # For each state: whether it counts, whether a character may begin there, how many must follow, up to how many in all, and
-        # with how many a text may end there.
-        self.counts, self.between = (np.zeros(len(instances.base_state), bool) for _ in range(2))
-        self.needed, self.bound, self.least, self.most = (
-            np.zeros(len(instances.base_state), np.int64) for _ in range(4)
+    def __init__(self, instances: FragmentInstances, byte_class: NDArray[np.int64]) -> None:
+        # For each state: how many must follow, up to how many in all, with how many a text may end there, and its row in `moves`,
+        # 0 if it does not count.
+        self.needed, self.bound, self.least, self.most, self.row = (
+            np.zeros(len(instances.base_state), np.int64) for _ in range(5)
         )
+        # Which moves count: a row for each state of a fragment, which its instances share.
+        example = np.zeros(1 + int(byte_class.max()), np.int64)
+        example[byte_class] = np.arange(len(byte_class))
+        moves, first_row, rows = [np.zeros((1, len(example)), bool)], {}, 1
+        for number, fragment in enumerate(instances.fragments):
+            if fragment.counted is not None:
+                moves.append(fragment.counted.counts[FIRST_STATE:, fragment.byte_class[example]])
+                first_row[number], rows = rows, rows + fragment.size
+        self.moves = np.concatenate(moves)
         for number, first in zip(instances.fragment.tolist(), instances.first.tolist(), strict=True):
             fragment = instances.fragments[number]
             if fragment.counted is not None:
                 mine = slice(first, first + fragment.size)
-                self.counts[mine] = True
-                self.between[first : first + fragment.counted.between - FIRST_STATE] = True
+                self.row[mine] = first_row[number] + np.arange(fragment.size)
                 self.needed[mine] = fragment.counted.needed[FIRST_STATE:]
                 self.bound[mine] = fragment.counted.most
                 self.least[mine], self.most[mine] = (ends[FIRST_STATE:] for ends in fragment.counted.at_ends(fragment))
 
     @classmethod
-    def of(cls, instances: FragmentInstances) -> CountedStates | None:
+    def of(cls, instances: FragmentInstances, byte_class: NDArray[np.int64]) -> CountedStates | None:
         """Return the states of an automaton that count, or None if no fragment in it does."""
-        return cls(instances) if any(fragment.counted is not None for fragment in instances.fragments) else None
+        counting = any(fragment.counted is not None for fragment in instances.fragments)
+        return cls(instances, byte_class) if counting else None
 
-    def stepped(self, state: Ints, does: Ints, count: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    def stepped(self, state: Ints, symbol: Ints, does: Ints, count: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         """Return the counts after one byte, and whether it is legal.
 
         Args:
             state: States.
+            symbol: The class of the byte in each.
             does: The step that the byte takes in each.
             count: The counts before it.
         """
-        own = self.counts[state]
+        row = self.row[state]
+        own = row > 0
         inside = NestedStep.is_state(does)
-        inside[inside] = self.counts[does[inside]]
-        # No byte leads from one string to another one.
+        inside[inside] = self.row[does[inside]] > 0
+        # No byte leads from one fragment to another one.
         stays, ends = own & inside, own & ~inside
         fits = ~ends | ((self.least[state] <= count) & (count <= self.most[state]))
-        count = count + (stays & self.between[state])
+        count = count + (stays & self.moves[row, symbol])
         fits &= ~stays | (count + self.needed[np.where(stays, does, DEAD)] <= self.bound[state])
         return np.where(ends, 0, count), fits
 
@@ -76,7 +87,7 @@ def counted_ends(
 
     Args:
         leads: [instances, N] the actions after the ends.
-        length: [N] how many characters each token has before the end.
+        length: [N] how much of each token counts before the end.
         any_count: [N] whether each end is legal with any count.
         counted: The bounds.
         actions: Numbers what is found.
@@ -100,7 +111,7 @@ def counted_moves(
     """Return the actions of tokens that stay in the fragment.
 
     Args:
-        moves: Columns [N] of states of the fragment, of the states that tokens lead to, and of how many characters they add.
+        moves: Columns [N] of states of the fragment, of the states that tokens lead to, and of how much they add to the count.
         first: [instances] the first state of each instance.
         fragment: The fragment.
         actions: Numbers what is found.
@@ -121,7 +132,7 @@ def counted_moves(
     made = CountedMoves(*(np.broadcast_to(part, states.shape).ravel() for part in columns))
     found = np.zeros((len(first), len(kinds)), np.int64)
     found[:, legal] = actions.add_counted(made).reshape(states.shape)
-    # A token that begins with the opening quote and adds no character leads to a plain state.
+    # A token that begins with the opening quote and counts nothing leads to a plain state.
     plain = legal[(kept[legal] == 0) & (count[legal] == 0)]
     found[:, plain] = first[:, None] + state[plain] - FIRST_STATE
     return found[:, which]

@@ -59,7 +59,7 @@ class TrieWalk:
     def __init__(self, dfa: NestedDfa, instances: FragmentInstances, actions: ActionNumbering, limits: Limits) -> None:
         self.dfa, self.actions, self.limits = dfa, actions, limits
         self.inside = instances.of_states() >= 0
-        self.counted = CountedStates.of(instances)
+        self.counted = CountedStates.of(instances, dfa.byte_class)
         # The bytes of each class.
         self._bytes = np.argsort(dfa.byte_class, kind="stable")
         self._first_byte = np.searchsorted(dfa.byte_class[self._bytes], np.arange(dfa.step.shape[1] + 1))
@@ -153,7 +153,7 @@ class TrieWalk:
         columns = frontier.columns.take(owner[kept], axis=1)
         columns[STATE], columns[BASE_STATE] = does[kept], base_state[kept]
         if self.counted is not None:
-            columns[COUNT], within = self.counted.stepped(before[kept], columns[STATE], columns[COUNT])
+            columns[COUNT], within = self.counted.stepped(before[kept], symbol[kept], columns[STATE], columns[COUNT])
             columns[STATE, ~within] = DEAD
         frontier = Frontier(columns, child[kept])
         nests = (~NestedStep.is_state(columns[STATE])).nonzero()[0]

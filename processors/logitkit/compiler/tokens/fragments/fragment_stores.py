@@ -118,18 +118,19 @@ class CountingStore(ColumnStore):
         self._row = np.append(state, nothing) * step.shape[1]
         self._count = np.append(count, nothing)
         self._after_end = targets.after_byte()
-        self._add_moves(step, targets, fragment.counted.between)
+        self._add_moves(step, targets, fragment.counted.counts)
         sources = np.arange(len(step))
         moves = np.stack([self._after(sources, symbol) for symbol in range(step.shape[1])])
         super().__init__(Moves(moves.astype(np.int32), None, FIRST_STATE), limits, moves.size, len(sources))
 
-    def _add_moves(self, step: Ints, targets: FragmentTargets, between: int) -> None:
-        """Find for each move the target without characters before it, and how far it is from there to the next count.
+    def _add_moves(self, step: Ints, targets: FragmentTargets, counts: NDArray[np.bool_]) -> None:
+        """Find for each move the target with a count of 0 before it, and how far it is from there to the next count.
 
-        The first count takes one more, as targets without characters have a number more.
+        The first count takes one more, as targets with a count of 0 have a number more.
         """
         inner, ends = NestedStep.is_state(step) & (step != DEAD), NestedStep.is_end(step)
-        begins = inner & (np.arange(len(step)) < between)[:, None]
+        # The move into the fragment does not count.
+        begins = np.append(counts, np.zeros((1, step.shape[1]), bool), axis=0)
         leads = np.where(ends, targets.end(NestedStep.number(step.astype(np.int64))), step)
         self._leads = np.where(begins, targets.state(leads, 1), leads).ravel()
         further = np.where(ends, targets.marks * targets.chain, 0)

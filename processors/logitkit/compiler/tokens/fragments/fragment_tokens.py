@@ -140,11 +140,8 @@ def _made(fragment: StringFragment, vocabulary: Vocabulary, limits: Limits) -> F
         fragment.states, len(fragment.marks), chain, 1 if fragment.counted is None else vocabulary.trie.depth
     )
     # One class of bytes for the quote alone, if it has none yet.
+    fragment = fragment.with_class_of(QUOTE)
     byte_class, own = fragment.byte_class, fragment.step
-    if np.count_nonzero(byte_class == byte_class[QUOTE]) > 1:
-        own = np.append(own, own[:, byte_class[[QUOTE]]], axis=1)
-        byte_class = byte_class.copy()
-        byte_class[QUOTE] = own.shape[1] - 1
     before = np.zeros((1, own.shape[1]), np.int32)
     before[0, byte_class[QUOTE]] = DEAD if fragment.is_text else FIRST_STATE
     if fragment.counted is None:

@@ -50,6 +50,8 @@ CROSSING = [
         b"meter>b",
     ),
     *(b"\n</parameter\n</parameter>", b'"aa', b'aa"]', b'["a', b"12"),
+    # Several lines: in a text, from its tag on, and up to its end.
+    *(b"\n\n\n\n\n", b"a\nb\nc", b">\n\n\na", b"\n\n</parameter>", b"x>\n\n\n\n</parameter>\n<parameter=y>\n\n"),
 ]
 TOKENS = [*(bytes([byte]) for byte in range(256)), *CROSSING, None]
 VOCABULARY = lk.Vocabulary(TOKENS, eos_ids=[len(TOKENS) - 1])

@@ -1,4 +1,4 @@
-r"""Raw text between two markers, followed as one fragment, in which characters are counted where their number is limited.
+r"""Raw text between two markers, followed as one fragment, which counts characters or lines where their number is limited.
 
 In the format of Qwen-Coder, a string of at most 64 characters stands like this:
 
@@ -17,6 +17,11 @@ That one bound is right only if a text which is too short can always go on to be
 also holds if any text is allowed, and the lengths leave room for the characters of the end: they are then text, up to the last
 one, which completes the marker.
 
+JSON Schema limits lines with a pattern: `^[^\n]*(\n[^\n]*){0,99}$` allows 100 of them. However a pattern is written, its minimal
+automaton is then a chain, in which a line feed leads to the next state and any other character of its to the same one. So the
+fragment is that of the text without the limit, and counts line feeds, the one before the closing tag included. The same bound
+holds: a text may always go on without line feeds to its end. If characters are counted as well, lines have states.
+
 Other strings are fragments only if any text is allowed: a pattern or a few words have few states of their own, or take long.
 """
 
@@ -33,10 +38,11 @@ from numpy.typing import NDArray
 from logitkit.budget import outside_budget
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.in_utf8 import to_bytes
-from logitkit.compiler.bytes.string_fragment import StringFragment, counting
+from logitkit.compiler.bytes.string_fragment import StringFragment, counting, counting_byte
+from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.search import ANY_LENGTH
-from logitkit.json_schema.string_set import StringSet
+from logitkit.json_schema.string_set import COUNTED_FROM, StringSet
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Characters
@@ -45,6 +51,10 @@ __all__ = ["text_fragment"]
 
 # The bytes of a character after its first, and more characters than are counted.
 INSIDE, MOST = 3, 2**30
+LINE_FEED = ord("\n")
+
+# Fewer lines have states, about 30 each, which takes no longer: constraints without counts can be combined with any others.
+COUNTED_LINES_FROM = 64
 
 # The cost of writing a set, in steps.
 STEPS_ANY, STEPS_A_STATE = 500, 10
@@ -67,19 +77,24 @@ def text_fragment(
         closing: Whether a text that has begun must be completed within a number of tokens.
     """
     counts = strings.lengths != ANY_LENGTH and strings.counts(longest, closing)
-    if not longest or not (counts or strings.is_everything) or not end.isascii():
+    limited = None if counts else _limited_lines(strings)
+    if not longest or not (counts or limited or strings.is_everything) or not end.isascii():
         return None
-    key = strings.texts.key, without.key, end
+    texts = limited.texts if limited else strings.texts
+    key = texts.key, without.key, end
     strings.limits.spend(STEPS_ANY)
     try:
         found = _known[key]
     except KeyError:
         with outside_budget():
-            found = _fragment(strings.texts & without, end)
+            found = _fragment(texts & without, end)
         with _lock:
             _known.keep(key, found, 0 if found is None else 2 * found.fragment.step.nbytes)
     if found is None:
         return None
+    if limited:
+        strings.limits.spend(STEPS_A_STATE * found.fragment.states)
+        return counting_byte(found.fragment, LINE_FEED, limited.line_feeds + end[:-1].count("\n"))
     if not counts:
         return found.fragment
     least, most = strings.lengths
@@ -93,6 +108,35 @@ def text_fragment(
         return None
     strings.limits.spend(STEPS_A_STATE * found.fragment.states)
     return counting(found.fragment, found.needed, (least + before, MOST if most is None else most + before), INSIDE)
+
+
+class _LimitedLines(NamedTuple):
+    """The texts of a set that have few line feeds.
+
+    Args:
+        texts: The texts, with any number of line feeds.
+        line_feeds: The greatest number of line feeds.
+    """
+
+    texts: TextLanguage
+    line_feeds: int
+
+
+def _limited_lines(strings: StringSet) -> _LimitedLines | None:
+    """Return strings of which only the number of lines is limited, and maybe a small least length; None if others are."""
+    texts, (least, most) = strings.texts, strings.lengths
+    if most is not None or least >= COUNTED_FROM or texts.listed is not None or texts.dfa is None:
+        return None
+    moves, last = texts.dfa.moves, len(texts.dfa.moves) - 1
+    if last + 1 < COUNTED_LINES_FROM or not all(texts.dfa.accepting):
+        return None
+    line_feed, others = moves[0].get(1), moves[last].get(last)
+    if line_feed is None or others is None or texts.charset(line_feed) != CharSet.single(LINE_FEED):
+        return None
+    if moves != [*({state: others, state + 1: line_feed} for state in range(last)), {last: others}]:
+        return None
+    unlimited = TextLanguage(SymbolDfa([{0: others | line_feed}], [True]), texts.alphabet, texts.limits).compacted()
+    return _LimitedLines(StringSet(unlimited, strings.lengths).language, last)
 
 
 class _Uncounted(NamedTuple):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 
-__all__ = ["ANY_COUNT", "MOST", "QUOTE", "Counted", "FragmentInstances", "StringFragment", "counting"]
+__all__ = ["ANY_COUNT", "MOST", "QUOTE", "Counted", "FragmentInstances", "StringFragment", "counting", "counting_byte"]
 
 # The byte that begins a fragment.
 QUOTE = ord('"')
@@ -33,7 +33,7 @@ ANY_COUNT = -(2**31)
 
 
 class Counted(NamedTuple):
-    """How many moves of some kind the texts of a fragment make: one for each character, as `counting` says.
+    """How many moves of some kind the texts of a fragment make: those that begin a character, or that read a certain byte.
 
     Args:
         least: The least number.
@@ -63,7 +63,7 @@ class StringFragment:
         step: [S, K] int32, what each class of bytes does in each state (`NestedStep`): 0 is dead, 1 is unused, and none calls.
         byte_class: [256] int64, class of each byte.
         marks: For each end, the set of marks of the rules that the text belongs to, as bits.
-        counted: What is counted in its texts, in place of having states for each count; None: nothing.
+        counted: The moves that its texts are counted by, in place of having states for each count; None: nothing is counted.
         is_text: Whether it is free text, which no quote begins and any byte may end.
     """
 
@@ -197,6 +197,25 @@ def counting(
     counts = fragment.stays
     counts[between:] = False
     return replace(fragment, counted=Counted(*lengths, counts, found, any_count))
+
+
+def counting_byte(fragment: StringFragment, byte: int, most: int) -> StringFragment:
+    """Return a fragment that counts how often a byte occurs in its texts, without the last byte of each.
+
+    Args:
+        fragment: The fragment.
+        byte: The byte.
+        most: The greatest number.
+    """
+    fragment = fragment.with_class_of(byte)
+    stays = fragment.stays
+    counts = stays & (np.arange(fragment.step.shape[1]) == fragment.byte_class[byte])
+    at_once = np.where(NestedStep.is_end(fragment.step), 0, NEVER)
+    after = np.where(stays, fragment.step, DEAD)
+    needed, before = at_once.min(axis=1), None
+    while before is None or (needed != before).any():
+        needed, before = np.where(stays, needed[after] + counts, at_once).min(axis=1), needed
+    return replace(fragment, counted=Counted(0, most, counts, needed, (False,) * len(fragment.marks)))
 
 
 class FragmentInstances(NamedTuple):

@@ -2,8 +2,8 @@
 
 A token may end a fragment in its middle, and what the rest of it does there depends on where the fragment stands. So a target is
 a state of the fragment, or an end with the number of bytes left after it; both with the number of characters begun on the way, if
-the fragment counts characters. `FragmentTargets` numbers all of these in a row, so that a store steps through them as through
-states.
+the fragment counts characters, or of line feeds or whatever else it counts. `FragmentTargets` numbers all of these in a row, so
+that a store steps through them as through states.
 
 By hand, for a fragment of 5 states with one end that counts characters, tokens of up to 2 characters, and up to 3 bytes after an
 end:

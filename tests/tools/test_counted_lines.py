@@ -148,6 +148,13 @@ def test_line_feeds_of_other_tags_are_not_those_of_texts(tags: dict[str, str]) -
         assert constraint.matches(text) == (feeds <= 4)
 
 
+def test_objects_that_begin_alike_are_not_counted() -> None:
+    language = xml_arguments({"anyOf": [schema_of({"x": lines(4)}), schema_of({"x": lines(5), "y": lines(6)})]})
+    assert not counts(language)
+    for seed in range(examples(20)):
+        walk(language, seed, 60)
+
+
 @pytest.mark.parametrize("spelling", range(len(SPELLINGS)))
 @given(st.lists(st.sampled_from(PIECES), max_size=50).map("".join), st.integers(-1, 1))
 def test_texts_are_those_with_few_line_feeds(spelling: int, text: str, more: int) -> None:

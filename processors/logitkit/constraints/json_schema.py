@@ -157,19 +157,22 @@ class JsonSchema(Constraint):
             longest = self.vocabulary.trie.depth - 1 if counted else 0
             compiled = self._grammar(longest)
             try:
-                # With closing, it must be known what follows a string, so strings are not called.
-                share = longest > 0 and not self.closing
-                return nested_grammar_dfa(
-                    compiled.nested_grammar, self.limits, share, self.vocabulary.trie.single_bytes()
-                ), compiled
+                return self._joined(compiled, longest), compiled
             except PatternTooLarge:
                 if not longest or not compiled.nested_grammar.rules or spent() > self.limits.work:
                     raise
                 # As in `schema_grammar`: without counts it is known which keyword asks for too many states.
                 compiled = self._grammar(0)
-                return nested_grammar_dfa(compiled.nested_grammar, self.limits), compiled
-            except BracketsOverlap as error:
-                raise UnsupportedSchema(str(error), "#") from None
+                return self._joined(compiled, 0), compiled
+
+    def _joined(self, compiled: Compiled, longest: int) -> NestedDfa:
+        """Compile the grammar of the schema, given the number for which it has been read."""
+        # With closing, it must be known what follows a string, so strings are not called.
+        share, spelled = longest > 0 and not self.closing, self.vocabulary.trie.single_bytes()
+        try:
+            return nested_grammar_dfa(compiled.nested_grammar, self.limits, share, spelled)
+        except BracketsOverlap as error:
+            raise UnsupportedSchema(str(error), "#") from None
 
     def _grammar(self, longest: int) -> Compiled:
         """Read the schema, given the most characters of a token if they may be counted, else 0."""

@@ -157,8 +157,6 @@ class LanguageConstraint(Constraint):
                     raise
                 # Without counts it is known which keyword of a schema asks for too many states.
                 return self._joined(0)
-            except BracketsOverlap:
-                raise AmbiguousBracket(AMBIGUOUS_BRACKET) from None
 
     def _joined(self, longest: int) -> tuple[NestedDfa, LanguageWriter]:
         """Compile the automaton over bytes, given the most characters of a token if they may be counted, else 0."""
@@ -167,7 +165,10 @@ class LanguageConstraint(Constraint):
         nested_grammar = writer.nested_grammar(self.language.tree(writer))
         # With closing, it must be known what follows a string, so strings are not called.
         spelled = self.vocabulary.trie.single_bytes(nested_grammar.special_tokens)
-        return nested_grammar_dfa(nested_grammar, self.limits, longest > 0 and not closing, spelled), writer
+        try:
+            return nested_grammar_dfa(nested_grammar, self.limits, longest > 0 and not closing, spelled), writer
+        except BracketsOverlap:
+            raise AmbiguousBracket(AMBIGUOUS_BRACKET) from None
 
     def _writer(self, options: SchemaOptions) -> LanguageWriter:
         met = list(parts_of_language(self.language))

@@ -22,7 +22,7 @@ from logitkit.languages import Language, dispatch, sequence, text_fragments, xml
 from logitkit.languages.text_fragments import COUNTED_LINES_FROM, text_fragment
 from logitkit.languages.xml_members import texts_without
 from logitkit.limits import DEFAULT_LIMITS
-from logitkit.runtime import Constraint
+from logitkit.runtime.constraint import Constraint
 from logitkit.tools.formats import TOOL_FORMATS
 from tests.examples import examples
 from tests.in_step import masks_in_step

@@ -25,7 +25,7 @@ from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.bytes.nested_step import NestedStep
-from logitkit.compiler.bytes.string_fragment import QUOTE, StringFragment, counting
+from logitkit.compiler.bytes.string_fragment import QUOTE, UNBOUNDED, StringFragment, counting
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.string_text import SHORT
 
@@ -86,7 +86,7 @@ def string_fragment(language: TextLanguage, lengths: tuple[int, int] | None = No
     language.limits.check_states(fragment.states)
     language.limits.spend(fragment.step.size // CELLS_A_STEP)
     # Escapes have five bytes after the first one.
-    return fragment if lengths is None else counting(fragment, language.needed, lengths, STATES)
+    return fragment if lengths is None else counting(fragment, language.needed, STATES, (lengths,))
 
 
 def union_fragment(
@@ -103,7 +103,7 @@ def union_fragment(
     fragment = string_fragment(language)
     step = fragment.step.copy()
     step[FIRST_STATE + np.flatnonzero(ends), fragment.byte_class[QUOTE]] = NestedStep.end(1)
-    return counting(replace(fragment, step=step, marks=(1, 1)), needed, lengths, STATES, any_count=(False, True))
+    return counting(replace(fragment, step=step, marks=(1, 1)), needed, STATES, (lengths, UNBOUNDED))
 
 
 def _fragment(language: TextLanguage) -> StringFragment:

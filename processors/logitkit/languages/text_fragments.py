@@ -107,7 +107,7 @@ def text_fragment(
     if least > found.shortest and (closing or not room):
         return None
     strings.limits.spend(STEPS_A_STATE * found.fragment.states)
-    return counting(found.fragment, found.needed, (least + before, MOST if most is None else most + before), INSIDE)
+    return counting(found.fragment, found.needed, INSIDE, ((least + before, MOST if most is None else most + before),))
 
 
 class _LimitedLines(NamedTuple):

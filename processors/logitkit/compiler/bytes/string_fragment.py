@@ -19,7 +19,17 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 
-__all__ = ["ANY_COUNT", "MOST", "QUOTE", "Counted", "FragmentInstances", "StringFragment", "counting", "counting_byte"]
+__all__ = [
+    "ANY_COUNT",
+    "MOST",
+    "QUOTE",
+    "UNBOUNDED",
+    "Counted",
+    "FragmentInstances",
+    "StringFragment",
+    "counting",
+    "counting_byte",
+]
 
 # The byte that begins a fragment.
 QUOTE = ord('"')
@@ -30,29 +40,38 @@ MOST = 2**31 - 1
 NEVER = 2**30
 # Marks a state that is legal with any count: lower than any number.
 ANY_COUNT = -(2**31)
+# The bounds of an end with which a text of any length may end.
+UNBOUNDED = (0, MOST)
 
 
 class Counted(NamedTuple):
     """How many moves of some kind the texts of a fragment make: those that begin a character, or that read a certain byte.
 
+    A state is legal with a count if both together, the count and what the state needs, are at most `most`. Where the texts that
+    may end in several ways have bounds that differ, `most` is the highest bound, and what a state needs up to a lower one has the
+    difference added. So one bound is enough for all states, whichever end they lead to.
+
     Args:
-        least: The least number.
-        most: The greatest number.
+        most: The greatest number up to the end with the highest bound.
         counts: [S, K] bool, whether a move counts, for each state and class of bytes. The move to an end never counts.
         needed: [S] the least number that must follow in each state, or `ANY_COUNT`.
-        any_count: For each end, whether a text with any number may end there.
+        ends: For each end, the least and the greatest number with which a text may end there, or `UNBOUNDED`.
     """
 
-    least: int
     most: int
     counts: NDArray[np.bool_]
     needed: NDArray[np.int64]
-    any_count: tuple[bool, ...]
+    ends: tuple[tuple[int, int], ...]
 
-    def at_ends(self, fragment: StringFragment) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return [S] the least and the greatest number with which a text may end in each state of its fragment."""
-        free = np.isin(fragment.step, NestedStep.end(np.flatnonzero(self.any_count))).any(axis=1)
-        return np.where(free, 0, self.least), np.where(free, MOST, self.most)
+    def at_ends(self, fragment: StringFragment) -> NDArray[np.int64]:
+        """Return [S, 2] the least and the greatest number with which a text may end in each state of its fragment.
+
+        All ends that one state leads to have the same bounds. Where a state leads to none, the bounds mean nothing.
+        """
+        found = np.zeros((fragment.states, 2), np.int64)
+        state, symbol = np.nonzero(NestedStep.is_end(fragment.step))
+        found[state] = np.array(self.ends)[NestedStep.number(fragment.step[state, symbol])]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +127,10 @@ class StringFragment:
             count += self.counted is not None and int(self.counted.counts[state, symbol])
             state = int(self.step[state, symbol])
         is_end = bool(NestedStep.is_end(state))
-        if not is_end or self.counted is None or self.counted.any_count[NestedStep.number(state)]:
+        if not is_end or self.counted is None:
             return is_end
-        return self.counted.least <= count <= self.counted.most
+        least, most = self.counted.ends[NestedStep.number(state)]
+        return least <= count <= most
 
     @cached_property
     def highest_counts(self) -> NDArray[np.int64]:
@@ -136,7 +156,7 @@ class StringFragment:
     @cached_property
     def key(self) -> bytes:
         """A digest of the content, by which what is known of a fragment is found."""
-        bounds = () if self.counted is None else self.counted[:2]
+        bounds = () if self.counted is None else (self.counted.most, self.counted.ends)
         return hashlib.sha256(self.uncounted_key + repr(bounds).encode()).digest()
 
     @cached_property
@@ -170,18 +190,16 @@ class StringFragment:
 def counting(
     fragment: StringFragment,
     needed: NDArray[np.int64],
-    lengths: tuple[int, int],
     within: int,
-    any_count: tuple[bool, ...] = (False,),
+    ends: tuple[tuple[int, int], ...],
 ) -> StringFragment:
     """Return a fragment that counts the characters of its texts.
 
     Args:
         fragment: The fragment. Its first states are those in which a character may begin.
-        needed: [N] the least number of characters that must follow in each of these, up to an end, or `ANY_COUNT`.
-        lengths: The least and the greatest number of characters.
+        needed: [N] the least number of characters that must follow in each of these, up to an end, or `ANY_COUNT`; see `Counted`.
         within: The greatest number of states inside of one character.
-        any_count: For each end, whether a text of any length may end there.
+        ends: For each end, the least and the greatest number of characters before its last byte, or `UNBOUNDED`.
     """
     between = FIRST_STATE + len(needed)
     found = np.full(fragment.states, 0)
@@ -196,7 +214,8 @@ def counting(
     # A character counts from its first byte on.
     counts = fragment.stays
     counts[between:] = False
-    return replace(fragment, counted=Counted(*lengths, counts, found, any_count))
+    most = max(high for low, high in ends if (low, high) != UNBOUNDED)
+    return replace(fragment, counted=Counted(most, counts, found, ends))
 
 
 def counting_byte(fragment: StringFragment, byte: int, most: int) -> StringFragment:
@@ -215,7 +234,7 @@ def counting_byte(fragment: StringFragment, byte: int, most: int) -> StringFragm
     needed, before = at_once.min(axis=1), None
     while before is None or (needed != before).any():
         needed, before = np.where(stays, needed[after] + counts, at_once).min(axis=1), needed
-    return replace(fragment, counted=Counted(0, most, counts, needed, (False,) * len(fragment.marks)))
+    return replace(fragment, counted=Counted(most, counts, needed, ((0, most),) * len(fragment.marks)))
 
 
 class FragmentInstances(NamedTuple):

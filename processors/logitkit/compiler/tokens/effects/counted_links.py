@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import which_of
-from logitkit.compiler.bytes.string_fragment import Counted, FragmentInstances, StringFragment
+from logitkit.compiler.bytes.string_fragment import UNBOUNDED, Counted, FragmentInstances, StringFragment
 from logitkit.compiler.bytes.transition_columns import Ints
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering, CountedMoves
 from logitkit.compiler.tokens.tables.counted_state import MOST
@@ -51,7 +51,7 @@ class CountedStates:
                 self.row[mine] = first_row[number] + np.arange(fragment.size)
                 self.needed[mine] = fragment.counted.needed[FIRST_STATE:]
                 self.bound[mine] = fragment.counted.most
-                self.least[mine], self.most[mine] = (ends[FIRST_STATE:] for ends in fragment.counted.at_ends(fragment))
+                self.least[mine], self.most[mine] = fragment.counted.at_ends(fragment)[FIRST_STATE:].T
 
     @classmethod
     def of(cls, instances: FragmentInstances, byte_class: NDArray[np.int64]) -> CountedStates | None:
@@ -80,29 +80,31 @@ class CountedStates:
         return np.where(ends, 0, count), fits
 
 
-def counted_ends(
-    leads: Ints, length: Ints, any_count: NDArray[np.bool_], counted: Counted, actions: ActionNumbering
-) -> Ints:
+def counted_ends(leads: Ints, length: Ints, mark: Ints, counted: Counted, actions: ActionNumbering) -> Ints:
     """Add to actions the counts with which tokens may end the fragment.
 
     Args:
         leads: [instances, N] the actions after the ends.
         length: [N] how much of each token counts before the end.
-        any_count: [N] whether each end is legal with any count.
+        mark: [N] the end that each token reaches.
         counted: The bounds.
         actions: Numbers what is found.
 
     Returns:
         [instances, N] the actions with these counts.
     """
-    width = 1 + int(length.max(initial=0))
-    met, which = which_of((leads * np.int64(width) + length).ravel())
+    shape = 1 + int(leads.max(initial=0)), 1 + int(length.max(initial=0)), len(counted.ends)
+    met, which = which_of(np.ravel_multi_index(np.broadcast_arrays(leads, length, mark), shape).ravel())
     found = np.zeros(len(met), np.int64)
-    for i, (lead, before) in enumerate(zip(*(column.tolist() for column in np.divmod(met, width)), strict=True)):
-        if lead != DEAD and before <= counted.most:
-            low, high = max(counted.least - before, 0), counted.most - before
+    columns = (column.tolist() for column in np.unravel_index(met, shape))
+    for i, (lead, before, end) in enumerate(zip(*columns, strict=True)):
+        least, most = counted.ends[end]
+        if (least, most) == UNBOUNDED:
+            found[i] = lead
+        elif lead != DEAD and before <= most:
+            low, high = max(least - before, 0), most - before
             found[i] = actions.number(actions.action(lead)._replace(low=low, high=high))
-    return np.where(any_count, leads, found[which].reshape(leads.shape))
+    return found[which].reshape(leads.shape)
 
 
 def counted_moves(

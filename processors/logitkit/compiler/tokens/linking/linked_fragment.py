@@ -79,10 +79,9 @@ def linked_fragment(
     state = exits[:, mark]
     leads = from_quote = suffix_actions.of(state.ravel(), np.tile(known.rest, len(mine))).reshape(state.shape)
     if fragment.counted is not None:
-        any_count = np.array(fragment.counted.any_count)[mark]
-        within = (fragment.counted.least <= length) & (length <= fragment.counted.most)
-        from_quote = np.where(within | any_count, leads, DEAD)
-        leads = counted_ends(leads, length, any_count, fragment.counted, suffix_actions.actions)
+        least, most = np.array(fragment.counted.ends)[mark].T
+        from_quote = np.where((least <= length) & (length <= most), leads, DEAD)
+        leads = counted_ends(leads, length, mark, fragment.counted, suffix_actions.actions)
     # Ends that lead to the same in all instances are of one column. Most are dead in all of them.
     live_end = np.logical_or.reduce(leads)
     column = digest_of_pairs(leads, np.arange(len(mine))[:, None]).sum(axis=0, dtype=np.uint64)

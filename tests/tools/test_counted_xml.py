@@ -49,6 +49,7 @@ CROSSING = [
         b"\n</parameter>\n<parameter=y>\nab",
         b"meter>b",
     ),
+    *(b">\nab</parameter>\n", b"a</parameter>\n<parameter=y>\n", b"\n\n</parameter"),
     *(b"\n</parameter\n</parameter>", b'"aa', b'aa"]', b'["a', b"12"),
     # Several lines: in a text, from its tag on, and up to its end.
     *(b"\n\n\n\n\n", b"a\nb\nc", b">\n\n\na", b"\n\n</parameter>", b"x>\n\n\n\n</parameter>\n<parameter=y>\n\n"),

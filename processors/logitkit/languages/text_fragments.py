@@ -13,6 +13,10 @@ requests. In it all characters are counted: those of the text, and those of the 
 characters has at most 64 + 12 of them when the last character of the end is read. Before that, a state is legal with a count if
 what it still needs fits, which is one bound.
 
+If the text may end with one of two markers (`ValueEnds`), one is shorter: up to its last character, fewer are counted. So each
+end has bounds of its own, and what is needed up to the shorter one has the difference added (`Counted`). An automaton with these
+sums is one in which the shorter end is followed by as many other characters, which no text reaches: they are cut off.
+
 That one bound is right only if a text which is too short can always go on to be longer. This holds if no text is too short. It
 also holds if any text is allowed, and the lengths leave room for the characters of the end: they are then text, up to the last
 one, which completes the marker.
@@ -39,13 +43,15 @@ from logitkit.budget import outside_budget
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.bytes.string_fragment import StringFragment, counting, counting_byte
+from logitkit.compiler.characters.components import reached
 from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.search import ANY_LENGTH
 from logitkit.json_schema.string_set import COUNTED_FROM, StringSet
+from logitkit.languages.value_ends import ValueEnds
 from logitkit.patterns.charset import CharSet
-from logitkit.patterns.construction import concatenate
-from logitkit.patterns.syntax import Characters
+from logitkit.patterns.construction import alternate, concatenate
+from logitkit.patterns.syntax import Characters, Node
 
 __all__ = ["text_fragment"]
 
@@ -65,49 +71,52 @@ _lock = Lock()
 
 
 def text_fragment(
-    strings: StringSet, without: TextLanguage, end: str, longest: int, closing: bool
+    strings: StringSet, without: TextLanguage, ends: ValueEnds, longest: int, closing: bool
 ) -> StringFragment | None:
     """Return the fragment of some strings and what follows them, or None if that is not possible, or would not pay.
 
     Args:
         strings: The strings.
-        without: The texts in which the marker does not occur, which is `end` without white space around it.
-        end: The text after the strings.
+        without: The texts in which the marker of the ends does not occur.
+        ends: The texts after the strings.
         longest: The most characters of a token; 0 if fragments of raw text are not allowed.
         closing: Whether a text that has begun must be completed within a number of tokens.
     """
     counts = strings.lengths != ANY_LENGTH and strings.counts(longest, closing)
-    limited = None if counts else _limited_lines(strings)
-    if not longest or not (counts or limited or strings.is_everything) or not end.isascii():
+    # With two ends of different line feeds, a limit would depend on the end.
+    limited = None if counts or len(ends.texts) > 1 else _limited_lines(strings)
+    if not longest or not (counts or limited or strings.is_everything) or not "".join(ends.texts).isascii():
         return None
     texts = limited.texts if limited else strings.texts
-    key = texts.key, without.key, end
+    key = texts.key, without.key, ends, counts and len(ends.texts) > 1
     strings.limits.spend(STEPS_ANY)
     try:
         found = _known[key]
     except KeyError:
         with outside_budget():
-            found = _fragment(texts & without, end)
+            found = _fragment(texts & without, ends, counts)
         with _lock:
             _known.keep(key, found, 0 if found is None else 2 * found.fragment.step.nbytes)
     if found is None:
         return None
     if limited:
         strings.limits.spend(STEPS_A_STATE * found.fragment.states)
-        return counting_byte(found.fragment, LINE_FEED, limited.line_feeds + end[:-1].count("\n"))
+        return counting_byte(found.fragment, LINE_FEED, limited.line_feeds + ends.longest[:-1].count("\n"))
     if not counts:
         return found.fragment
     least, most = strings.lengths
     if most is not None and found.shortest > most:
         return None
-    before = len(end) - 1
+    before = max(map(len, ends.texts)) - 1
     # White space after the marker comes too late to be text after all.
-    room = strings.texts.is_everything and not end[-1].isspace() and (most is None or least + before <= most + 1)
+    room = strings.texts.is_everything and not any(end[-1].isspace() for end in ends.texts)
+    room = room and (most is None or least + before <= most + 1)
     # How many tokens are needed to the end must not depend on the count.
     if least > found.shortest and (closing or not room):
         return None
     strings.limits.spend(STEPS_A_STATE * found.fragment.states)
-    return counting(found.fragment, found.needed, INSIDE, ((least + before, MOST if most is None else most + before),))
+    bounds = least + before, MOST if most is None else most + before
+    return counting(found.fragment, found.needed, INSIDE, tuple((bounds[0] - n, bounds[1] - n) for n in found.shorter))
 
 
 class _LimitedLines(NamedTuple):
@@ -144,24 +153,60 @@ class _Uncounted(NamedTuple):
 
     Args:
         fragment: The fragment.
-        needed: For each state in which a character may begin, the least number of characters up to the last one of the end.
+        needed: For each state in which a character may begin, the least number of characters up to the last one of an end, with
+            the difference added if that is a shorter end.
+        shorter: For each end, how many characters shorter it is than the longest one, if the fragment is to count.
         shortest: The length of the shortest text.
     """
 
     fragment: StringFragment
     needed: NDArray[np.int64]
+    shorter: tuple[int, ...]
     shortest: int
 
 
-def _fragment(texts: TextLanguage, end: str) -> _Uncounted | None:
-    """Return the fragment of some texts with their end, or None if there are none."""
+def _fragment(texts: TextLanguage, ends: ValueEnds, counts: bool) -> _Uncounted | None:
+    """Return the fragment of some texts with their ends, or None if there are none.
+
+    Args:
+        texts: The texts.
+        ends: The ends, which lead on alike.
+        counts: Whether ends of different lengths must be told apart.
+    """
     if texts.is_empty:
         return None
-    tail = [Characters(CharSet.single(ord(character))) for character in end]
-    whole = TextLanguage.of_tree(concatenate([texts.machine(), *tail]), texts.limits)
+    # A shorter end is filled up with characters that stand in no end.
+    filler = next(character for character in map(chr, range(128)) if character not in "".join(ends.texts))
+    size = max(map(len, ends.texts)) if counts else 0
+    options: list[Node] = []
+    for end in ends.texts:
+        before = texts if end == ends.longest else ends.free(texts)
+        if not before.is_empty:
+            tail = [Characters(CharSet.single(ord(character))) for character in end.ljust(size, filler)]
+            options.append(concatenate([before.machine(), *tail]))
+    whole = TextLanguage.of_tree(alternate(options), texts.limits)
+    dfa, needed, shorter = _without_filler(whole, filler)
+    # Nothing goes on after an end, so all states that accept are ends.
+    marks = [int(accepts) for accepts in dfa.accepting]
+    fragment = StringFragment.of(to_bytes(dfa, whole.alphabet, texts.limits), marks)
+    return _Uncounted(replace(fragment, is_text=True), needed, shorter, int(texts.needed[0]))
+
+
+def _without_filler(whole: TextLanguage, filler: str) -> tuple[SymbolDfa, NDArray[np.int64], tuple[int, ...]]:
+    """Return the automaton that accepts before fillers, what is needed in its other states, and the fillers after each end."""
     assert whole.dfa is not None
-    # Nothing goes on after the end, so one state accepts.
-    marks = [int(accepts) for accepts in whole.dfa.accepting]
-    fragment = StringFragment.of(to_bytes(whole.dfa, whole.alphabet, texts.limits), marks)
-    needed = whole.needed[~np.array(whole.dfa.accepting)] - 1
-    return _Uncounted(replace(fragment, is_text=True), needed, int(texts.needed[0]))
+    moves, needed = whole.dfa.moves, whole.needed
+    mask = 1 << int(whole.alphabet.symbol_at(np.array([ord(filler)]))[0])
+    # From the state that accepts back over fillers.
+    ends, last = set(), {whole.dfa.accepting.index(True)}
+    while last:
+        ends |= last
+        last = {
+            state for state, row in enumerate(moves) if row and all(row.get(to) == mask for to in last | row.keys())
+        }
+    kept = sorted(reached(0, lambda state: () if state in ends else moves[state]))
+    number = {state: new for new, state in enumerate(kept)}
+    rows = [{} if state in ends else {number[to]: mask for to, mask in moves[state].items()} for state in kept]
+    found = [state in ends for state in kept]
+    shorter = tuple(needed[kept][found].tolist())
+    return SymbolDfa(rows, found), needed[kept][~np.array(found)] - 1, shorter

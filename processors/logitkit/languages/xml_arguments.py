@@ -22,6 +22,7 @@ from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.layout import Layout, Whitespace
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
+from logitkit.languages.value_ends import ValueEnds
 from logitkit.languages.xml_members import XmlMembers, XmlTags
 from logitkit.patterns.syntax import Node
 from logitkit.vocabulary.marker import encoded
@@ -42,6 +43,7 @@ class XmlArguments(Language):
     whitespace: Whitespace = "compact"
     kinds: tuple[str, str] | None = None
     any_order: bool = False
+    end_also: str | None = None
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -51,12 +53,17 @@ class XmlArguments(Language):
     @property
     def closing(self) -> str:
         """The closing marker, which does not occur in raw text: the end tag without white space around it."""
-        return self.end.strip()
+        return self.ends.marker
+
+    @property
+    def ends(self) -> ValueEnds:
+        """The texts after a value."""
+        return ValueEnds.of(self.end, self.end_also)
 
     @property
     def texts(self) -> Iterator[str]:
         """The texts of the tags, in which names of special tokens may stand."""
-        yield from (self.tags.before_name, *self.tags.after_names, self.end, self.separator)
+        yield from (self.tags.before_name, *self.tags.after_names, *self.ends.texts, self.separator)
 
     @property
     def tags(self) -> XmlTags:
@@ -64,7 +71,7 @@ class XmlArguments(Language):
         before, after = self.begin.split(NAME)
         raw, other = self.kinds or (KIND, KIND)
         afters = after.replace(KIND, raw), after.replace(KIND, other)
-        return XmlTags(self.begin, before, afters, self.end, self.separator, self.closing)
+        return XmlTags(self.begin, before, afters, self.ends, self.separator)
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree.
@@ -85,6 +92,7 @@ def xml_arguments(
     whitespace: Whitespace = "compact",
     kinds: tuple[str, str] | None = None,
     any_order: bool = False,
+    end_also: str | None = None,
 ) -> XmlArguments:
     r"""Return the language of the members of an object between XML tags, as Qwen-Coder writes the arguments of a call.
 
@@ -101,6 +109,9 @@ def xml_arguments(
         kinds: The words that stand for `{kind}` in `begin`: before raw text, and before JSON, such as `("true", "false")` for
             `string="{kind}"`. None: `{kind}` has no meaning.
         any_order: Whether members may come in any order, as in `json_schema`.
+        end_also: Another text that may follow a value: the marker of `end` after other white space, such as `"</parameter>"`.
+            As much white space before the marker belongs to the end as one of both ends has. So a string that ends with a line
+            feed is only followed by the end that begins with one.
 
     Raises:
         ConfigurationError: An argument is not allowed.
@@ -109,7 +120,7 @@ def xml_arguments(
         >>> xml_arguments({"type": "object", "properties": {"city": {"type": "string"}}}).closing
         '</parameter>'
     """
-    for argument, given in (("begin", begin), ("end", end), ("separator", separator)):
+    for argument, given in (("begin", begin), ("separator", separator)):
         if not isinstance(given, str):
             raise ConfigurationError(f"{argument} is {given!r} of type {type(given).__name__}; allowed is str")
         encoded(argument, given)
@@ -117,12 +128,7 @@ def xml_arguments(
         raise ConfigurationError(
             f"begin is {begin!r}; allowed is a text that has {NAME!r} once, and continues after it"
         )
-    marker = end.strip()
-    if not marker or any((marker[:size] + end).find(marker) < size for size in range(1, len(marker))):
-        raise ConfigurationError(
-            f"end is {end!r}; allowed is a text whose marker is not empty, and whose end is not its beginning, so that it is "
-            "clear where a value stops"
-        )
+    ValueEnds.of(end, end_also).check("end")
     _check_kinds(begin, kinds)
     if whitespace not in get_args(Whitespace):
         raise ConfigurationError(
@@ -130,7 +136,7 @@ def xml_arguments(
         )
     if not isinstance(any_order, bool):
         raise ConfigurationError(f"any_order is {any_order!r}; allowed are True and False")
-    return XmlArguments(schema, begin, end, separator, whitespace, kinds, any_order)
+    return XmlArguments(schema, begin, end, separator, whitespace, kinds, any_order, end_also)
 
 
 def _check_kinds(begin: str, kinds: object) -> None:

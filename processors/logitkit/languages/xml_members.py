@@ -27,9 +27,10 @@ from logitkit.json_schema.writer import nested_grammar_of
 from logitkit.languages.language_writer import LanguageWriter
 from logitkit.languages.searching import Search
 from logitkit.languages.text_fragments import text_fragment
+from logitkit.languages.value_ends import ValueEnds
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
-from logitkit.patterns.construction import concatenate
+from logitkit.patterns.construction import alternate, concatenate
 from logitkit.patterns.syntax import Alternate, Characters, Empty, Graph, Machine, Node
 
 __all__ = ["XmlMembers", "XmlTags"]
@@ -48,17 +49,15 @@ class XmlTags(NamedTuple):
         begin: The begin tag as it was given, for errors.
         before_name: The text before a name.
         after_names: The text between a name and raw text, and between a name and JSON.
-        end: The text after a value.
+        ends: The texts after a value.
         separator: The text between two members.
-        closing: The text that does not occur in raw text.
     """
 
     begin: str
     before_name: str
     after_names: tuple[str, str]
-    end: str
+    ends: ValueEnds
     separator: str
-    closing: str
 
     @property
     def tells_kinds(self) -> bool:
@@ -156,37 +155,62 @@ class XmlMembers:
             return self._raw(values.strings)
         if not (values.null or values.booleans or values.objects or values.arrays) and values.numbers.is_empty:
             return self._raw(values.strings)
-        raw = values.strings.language & texts_without(self.tags.closing, self.writer.limits)
-        return self._tagged(RAW, [None if raw.is_empty else raw.machine(), self._json(value, raw)])
+        raw = values.strings.language & texts_without(self.tags.ends.marker, self.writer.limits)
+        if len(self.tags.ends.texts) > 1 and not raw.is_empty and (values.objects or values.arrays):
+            self._check_beside_json(value)
+        return self._tagged(RAW, raw, self._json(value, raw))
+
+    def _check_beside_json(self, value: Conjunction) -> None:
+        """Refuse a value of which a reader could not say whether an end stands in a string of JSON, or after raw text."""
+        for end in self.tags.ends.texts:
+            if min(end) >= " ":
+                with self.reader.blaming_one_of(value, "type", "anyOf", "oneOf", "enum", "not"):
+                    raise UnsupportedSchema(
+                        f"the value is raw text or a JSON array or object, and one of the two ends, {end!r}, may stand in a JSON "
+                        "string, so it is not clear where the value stops; allow one of the two, or any string, or use ends with "
+                        "a line feed"
+                    )
 
     def _by_kind(self, value: Conjunction) -> Node | None:
         """Return the tree where the tag says whether raw text or JSON follows."""
         nothing = TextLanguage.of_texts([], self.writer.limits)
         raw = self._raw(self.reader.values(value).strings)
-        return _any_of([raw, self._tagged(JSON, [self._json(value, nothing)])])
+        return _any_of([raw, self._tagged(JSON, nothing, self._json(value, nothing))])
 
     def _raw(self, strings: StringSet) -> Node | None:
         """Return the tree of raw texts where nothing else may stand, as one fragment if that is possible."""
-        without = texts_without(self.tags.closing, self.writer.limits)
-        begin, end = self.tags.after_names[RAW], self.tags.end
+        begin, ends = self.tags.after_names[RAW], self.tags.ends
+        without = texts_without(ends.marker, self.writer.limits)
         opening, options = begin[-1], self.writer.options
         if (
             options.longest
             and opening.isascii()
             and opening not in '"[{'
-            and not any(self.writer.names_in(begin + end))
+            and not any(self.writer.names_in(begin + "".join(ends.texts)))
         ):
-            fragment = text_fragment(strings, without, end, options.longest, options.closing)
+            fragment = text_fragment(strings, without, ends, options.longest, options.closing)
             if fragment is not None:
-                text = self.writer.text_fragment(TextFragment(opening, fragment, lambda: _ended(strings, without, end)))
+                text = self.writer.text_fragment(
+                    TextFragment(opening, fragment, lambda: _ended(strings, without, ends))
+                )
                 return concatenate([self.writer.text(begin[:-1]), text])
-        texts = _texts(strings, without)
-        return self._tagged(RAW, [None if texts.is_empty else texts.machine()])
+        return self._tagged(RAW, _texts(strings, without), None)
 
-    def _tagged(self, kind: int, options: list[Node | None]) -> Node | None:
+    def _tagged(self, kind: int, raw: TextLanguage, json_values: Node | None) -> Node | None:
         """Return the tree of values with the rest of their tag and its end, or None if there are none."""
-        inside, after, end = _any_of(options), self.tags.after_names[kind], self.tags.end
-        return None if inside is None else concatenate([self.writer.text(after), inside, self.writer.text(end)])
+        ends, begin = self.tags.ends, self.writer.text(self.tags.after_names[kind])
+        free = ends.free(raw)
+        # No JSON value ends with white space, so any end may follow.
+        options = [(_any_of([_machine(free), json_values]), ends.texts)]
+        if free is not raw:
+            options.append((_machine(raw - free), (ends.longest,)))
+        return _any_of(
+            [
+                concatenate([begin, value, alternate([self.writer.text(end) for end in after])])
+                for value, after in options
+                if value is not None
+            ]
+        )
 
     def _json(self, value: Conjunction, raw: TextLanguage) -> Node | None:
         """Return the tree of those values that are not strings, as JSON.
@@ -223,14 +247,23 @@ def _texts(strings: StringSet, without: TextLanguage) -> TextLanguage:
     return without if strings.is_everything else strings.language & without
 
 
-def _ended(strings: StringSet, without: TextLanguage, end: str) -> Node:
-    """Return the tree of the same texts with their end."""
-    return concatenate([_texts(strings, without).machine(), _plain(end)])
+def _ended(strings: StringSet, without: TextLanguage, ends: ValueEnds) -> Node:
+    """Return the tree of the same texts with their ends."""
+    texts = _texts(strings, without)
+    free = ends.free(texts)
+    options = [concatenate([free.machine(), alternate(list(map(_plain, ends.texts)))])]
+    if free is not texts:
+        options.append(concatenate([(texts - free).machine(), _plain(ends.longest)]))
+    return alternate(options)
 
 
 def _any_of(options: list[Node | None]) -> Node | None:
     found = tuple([option for option in options if option is not None])
     return Alternate(found) if len(found) > 1 else found[0] if found else None
+
+
+def _machine(texts: TextLanguage) -> Node | None:
+    return None if texts.is_empty else texts.machine()
 
 
 def _openings(texts: TextLanguage) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from logitkit.languages.value_ends import ValueEnds
 from logitkit.tools.definitions import ToolDefinition
 from logitkit.tools.formats import ToolFormat
 from logitkit.tools.json_values import JsonEnd, value_of_text
@@ -34,9 +35,7 @@ class XmlReading:
         self.start = self.at = start
         before, after = form.parameter_begin.split("{name}")
         self.before, self.after = markers.marked(before), markers.marked(after)
-        self.end = markers.marked(form.parameter_end)
-        self.closing = self.end.strip()
-        self.lead = self.end.index(self.closing)
+        self.ends = ValueEnds(tuple(map(markers.marked, form.parameter_ends.texts)))
         self._texts: dict[str, str] = {}
         self.scan: JsonEnd | None = None
 
@@ -66,14 +65,16 @@ class XmlReading:
         stop = self._value_end(name, text, value_at)
         if stop is None:
             return "more"
-        if not text.startswith(self.end, stop):
-            if final or not self.end.startswith(text[stop:]):
-                raise ValueError(f"the value of {name!r} does not end with {self.markers.plain(self.end)!r}")
+        end = next((end for end in self.ends.texts if text.startswith(end, stop)), None)
+        if end is None:
+            if final or not self._may_end(text, stop):
+                allowed = " or ".join(repr(self.markers.plain(end)) for end in self.ends.texts)
+                raise ValueError(f"the value of {name!r} does not end with {allowed}")
             return "more"
         self._texts[name] = self.markers.plain(text[value_at:stop])
         # A text that is wrong whatever follows is reported at once.
         self.values.read_alone(name, self._texts[name])
-        self.at, self.scan = stop + len(self.end), None
+        self.at, self.scan = stop + len(end), None
         return "member"
 
     def arguments(self) -> dict[str, Any]:
@@ -84,14 +85,19 @@ class XmlReading:
         """Return where a value ends, or None if it goes on."""
         if start == len(text):
             return None
-        closing = text.find(self.closing, start)
-        stop = max(closing - self.lead, start)
-        ends = closing >= 0 and (text.startswith(self.end, stop) or self.end.startswith(text[stop:]))
-        if text[start] in "{[" and (not self.values.may_be_string(name) or (closing >= 0 and not ends)):
+        closing = text.find(self.ends.marker, start)
+        stop = self.ends.stop(text, start, closing) if closing >= 0 else None
+        if text[start] in "{[" and (
+            not self.values.may_be_string(name) or (stop is not None and not self._may_end(text, stop))
+        ):
             # In JSON, the closing marker may stand in a string.
             self.scan = self.scan or JsonEnd(start)
             return self.scan.find(text)
-        return None if closing < 0 else stop
+        return stop
+
+    def _may_end(self, text: str, stop: int) -> bool:
+        """Whether an end stands at a position, or may still do so when more is written."""
+        return any(text.startswith(end, stop) or end.startswith(text[stop:]) for end in self.ends.texts)
 
 
 # A longer name without an end belongs to no tool.

@@ -73,12 +73,17 @@ def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
     if tool.grammar is not None and form.arguments == "json":
         return sequence("{", regex(f'"{INPUT}": ?'), JsonStringOf(tool.grammar), "}")
     if tool.grammar is not None:
-        return sequence(form.parameter_begin.replace("{name}", INPUT), tool.grammar, form.parameter_end)
+        return sequence(form.parameter_begin.replace("{name}", INPUT), tool.grammar, form.parameter_ends.longest)
     found: Language = (
         json_schema(tool.schema, whitespace=form.whitespace)
         if form.arguments == "json"
         else xml_arguments(
-            tool.schema, begin=form.parameter_begin, end=form.parameter_end, separator="", whitespace=form.whitespace
+            tool.schema,
+            begin=form.parameter_begin,
+            end=form.parameter_end,
+            end_also=form.parameter_end_also,
+            separator="",
+            whitespace=form.whitespace,
         )
     )
     # Of hundreds of tools, an error has to name the one that it is about.

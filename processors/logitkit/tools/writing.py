@@ -67,7 +67,7 @@ def _call(
 
 def _members(arguments: dict[str, Any], form: ToolFormat, values: MemberValues) -> str:
     texts = {name: value if isinstance(value, str) else _dumped(value) for name, value in arguments.items()}
-    closing, after_name = form.parameter_end.strip(), form.parameter_begin.partition("{name}")[2]
+    closing, after_name = form.parameter_ends.marker, form.parameter_begin.partition("{name}")[2]
     for name, value in arguments.items():
         if not name or after_name[0] in name:
             raise ConfigurationError(
@@ -87,7 +87,8 @@ def _members(arguments: dict[str, Any], form: ToolFormat, values: MemberValues) 
                 f"the {_kind(value)} {shown(value)} of {name!r} would be read as the {_kind(read[name])} {shown(read[name])}"
             )
     return "".join(
-        form.parameter_begin.replace("{name}", name) + text + form.parameter_end for name, text in texts.items()
+        form.parameter_begin.replace("{name}", name) + text + form.parameter_ends.after(text)
+        for name, text in texts.items()
     )
 
 

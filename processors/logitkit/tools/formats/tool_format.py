@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.layout import Whitespace
+from logitkit.languages.value_ends import ValueEnds
 from logitkit.languages.xml_arguments import xml_arguments
 from logitkit.vocabulary.marker import encoded
 
@@ -37,6 +38,9 @@ class ToolFormat:
         arguments: `"json"`: one object. `"xml"`: a tag for each member, with strings as raw text.
         parameter_begin: For XML, the text before a value; it contains `{name}`.
         parameter_end: For XML, the text after a value.
+        parameter_end_also: For XML, another text after a value, which models write too: the same marker after other white space,
+            such as `"</parameter>\n"`. As much white space before the marker belongs to the end as one of the two has. Custom
+            tools are held to the one with more of it.
         whitespace: The white space in JSON: `"compact"`, `"spaced"` or `"bounded"`, as in `JsonSchema`.
         tokens: The markers that count only as special tokens, not when they are spelled in ordinary tokens. In all other
             markers, the name of a special token may be written either way.
@@ -70,6 +74,7 @@ class ToolFormat:
     arguments: Arguments = "json"
     parameter_begin: str = "<parameter={name}>\n"
     parameter_end: str = "\n</parameter>\n"
+    parameter_end_also: str | None = None
     whitespace: Whitespace = "spaced"
     tokens: tuple[str, ...] = ()
     reasoning_begin: str = ""
@@ -86,7 +91,8 @@ class ToolFormat:
             if choice not in allowed:
                 raise ConfigurationError(f"{choice!r} is not allowed; allowed are {', '.join(map(repr, allowed))}")
         if self.arguments == "xml":
-            xml_arguments({}, begin=self.parameter_begin, end=self.parameter_end, separator="")
+            self.parameter_ends.check("parameter_end")
+            xml_arguments({}, begin=self.parameter_begin, separator="")
         self._check_markers()
 
     def _check_markers(self) -> None:
@@ -114,6 +120,11 @@ class ToolFormat:
     def heads(self) -> tuple[tuple[str, str], ...]:
         """The ways to begin a call: what stands before the name, and what stands after it."""
         return ((self.call_begin, self.name_end), *self.also)
+
+    @property
+    def parameter_ends(self) -> ValueEnds:
+        """The texts after a value in XML."""
+        return ValueEnds.of(self.parameter_end, self.parameter_end_also)
 
 
 def _check(name: str, kind: str, value: object) -> None:

@@ -20,6 +20,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.json_schema.string_set import StringSet
 from logitkit.languages import Language, dispatch, sequence, text_fragments, xml_arguments, xml_members
 from logitkit.languages.text_fragments import COUNTED_LINES_FROM, text_fragment
+from logitkit.languages.value_ends import ValueEnds
 from logitkit.languages.xml_members import texts_without
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime.constraint import Constraint
@@ -192,7 +193,9 @@ def test_masks_are_those_of_an_oracle_that_counts(tokens: list[bytes], chance: R
 def test_a_fragment_holds_texts_of_few_lines(text: str, end: str) -> None:
     feeds = max(text.count("\n") - 1, 3)
     strings = StringSet.matching(lines(1 + feeds)["pattern"], DEFAULT_LIMITS)
-    fragment = text_fragment(strings, texts_without(MARKER.decode(), DEFAULT_LIMITS), END.decode(), 10, False)
+    fragment = text_fragment(
+        strings, texts_without(MARKER.decode(), DEFAULT_LIMITS), ValueEnds((END.decode(),)), 10, False
+    )
     assert fragment is not None
     assert fragment.size < 60
     begun, complete = is_begun(BEGIN + (text + end).encode(), 1 + feeds)
@@ -205,20 +208,22 @@ def test_all_limits_share_a_fragment() -> None:
     assert len(set(sizes)) == 1
     strings = [StringSet.matching(lines(most)["pattern"], DEFAULT_LIMITS) for most in (4, 100)]
     without = texts_without(MARKER.decode(), DEFAULT_LIMITS)
-    one, other = (text_fragment(some, without, END.decode(), 10, False) for some in strings)
+    one, other = (text_fragment(some, without, ValueEnds((END.decode(),)), 10, False) for some in strings)
     assert one is not None
     assert other is not None
     assert one.key != other.key
     assert one.uncounted_key == other.uncounted_key
     # The same moves, of which others count.
-    characters = text_fragment(StringSet.of_length(0, 40, DEFAULT_LIMITS), without, END.decode(), 10, False)
+    characters = text_fragment(
+        StringSet.of_length(0, 40, DEFAULT_LIMITS), without, ValueEnds((END.decode(),)), 10, False
+    )
     assert characters is not None
     assert characters.uncounted_key != one.uncounted_key
 
 
 def test_a_class_for_one_byte_changes_no_text() -> None:
     strings = StringSet.matching(lines(4)["pattern"], DEFAULT_LIMITS)
-    fragment = text_fragment(strings, texts_without("</>", DEFAULT_LIMITS), "</>", 10, False)
+    fragment = text_fragment(strings, texts_without("</>", DEFAULT_LIMITS), ValueEnds(("</>",)), 10, False)
     assert fragment is not None
     split = fragment.with_class_of(ord("x"))
     assert split.step.shape[1] == fragment.step.shape[1] + 1

@@ -33,7 +33,7 @@ ENDS = {
     "short too": ("\n</parameter>", "</parameter>", "\n"),
     "long too": ("</parameter>", "\n</parameter>", "\n"),
     "line feed after": ("\n</parameter>\n", "</parameter>\n", ""),
-    "much shorter": ("\n\n</parameter>\n", "</parameter>", "\n"),
+    "much longer too": ("</parameter>", "\n\n</parameter>\n", "\n"),
     "unlike": (" </parameter>", "\n</parameter>", "\n"),
 }
 LONG = {"type": "string", "maxLength": 64}
@@ -177,7 +177,7 @@ def test_short_texts_are_those_of_a_plain_reader(value: dict[str, Any], ends: st
 
 
 @pytest.mark.parametrize("least", [0, 17])
-@pytest.mark.parametrize("ends", ["short too", "long too", "much shorter"])
+@pytest.mark.parametrize("ends", ["short too", "long too", "much longer too"])
 def test_the_fragment_holds_the_texts_of_a_plain_reader(least: int, ends: str) -> None:
     """Lengths around both bounds, with 0 to 3 line feeds, and with parts of the marker as text."""
     value = {"type": "string", "minLength": least, "maxLength": 60}
@@ -272,15 +272,18 @@ def test_written_calls_are_read_again_and_allowed(ends: str, arguments: dict[str
     turn = tools.parse(text)
     assert [call.arguments for call in turn.calls] == [arguments]
     assert turn.complete
+    assert turn.outside_at is None
 
 
 @pytest.mark.parametrize("ends", ENDS)
-def test_a_custom_tool_ends_with_the_long_end(ends: str) -> None:
-    """Its input may be any text of its grammar, such as one that ends with a line feed."""
-    tools = Tools([custom("regex", "a*\n?")], form_of(ends), choice="required")
+def test_a_custom_tool_with_a_grammar_ends_with_the_long_end(ends: str) -> None:
+    """Its input may be any text of the grammar, such as one that ends with a line feed."""
+    tools = Tools([custom("lark", 'start: "a"* "\\n"?')], form_of(ends), choice="required")
     for value in ("", "a", "a\n", "\n"):
         text = f"<call>run\n<parameter=input>\n{value}{ValueEnds.of(*ENDS[ends][:2]).longest}</call>"
         assert tools.constraint(VOCABULARY).matches(text)
+        short = text.replace(ValueEnds.of(*ENDS[ends][:2]).longest, "</parameter>")
+        assert value.endswith("\n") or not tools.constraint(VOCABULARY).matches(short)
         assert tools.parse(text).calls[0].arguments == {"input": value}
         written = tools.write([ToolCall("run", {"input": value})])
         assert tools.parse(written).calls[0].arguments == {"input": value}

@@ -39,8 +39,8 @@ class ToolFormat:
         parameter_begin: For XML, the text before a value; it contains `{name}`.
         parameter_end: For XML, the text after a value.
         parameter_end_also: For XML, another text after a value, which models write too: the same marker after other white space,
-            such as `"</parameter>\n"`. As much white space before the marker belongs to the end as one of the two has. Custom
-            tools are held to the one with more of it.
+            such as `"</parameter>\n"`. As much white space before the marker belongs to the end as one of the two has. Only the
+            one with more of it may follow a text of a custom tool with a grammar.
         whitespace: The white space in JSON: `"compact"`, `"spaced"` or `"bounded"`, as in `JsonSchema`.
         tokens: The markers that count only as special tokens, not when they are spelled in ordinary tokens. In all other
             markers, the name of a special token may be written either way.

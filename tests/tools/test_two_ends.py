@@ -176,6 +176,36 @@ def test_short_texts_are_those_of_a_plain_reader(value: dict[str, Any], ends: st
                 assert constraint.matches(text) == valid, text
 
 
+@pytest.mark.parametrize("ends", ENDS)
+def test_tokens_over_a_whole_text(ends: str) -> None:
+    """From inside of the tag, from the byte before the text, and from its first character to its end, at the bounds."""
+    texts = ["a" * size + feeds for size in range(16, 23) for feeds in ("", "\n", "\n\n")]
+    over = [f"{text}{end}" for text in texts for end in ENDS[ends][:2]]
+    tokens = [
+        *(bytes([byte]) for byte in range(256)),
+        *(start + text.encode() for start in (b">\n", b"\n", b"") for text in over),
+    ]
+    vocabulary = lk.Vocabulary([*tokens, None], eos_ids=[len(tokens)])
+    bounds = {"least": 0, "most": 20} if any(end[-1].isspace() for end in ENDS[ends][:2]) else {"least": 17, "most": 60}
+    for least, most in {(0, 20), tuple(bounds.values())}:
+        value = {"type": "string", "minLength": least, "maxLength": most}
+        schema = {"type": "object", "properties": {"x": value}, "required": ["x"], "additionalProperties": False}
+        constraint = language_of(schema, ends).constraint(vocabulary)
+        assert constraint.automaton.counting is not None
+        start = "<parameter=x>\n"
+        for cut in (2, 1, 0):
+            state = constraint.init_state(lk.Context.of([[]], vocabulary_size=len(tokens) + 1))
+            for byte in start[: len(start) - cut].encode():
+                state = constraint.advance(state, torch.tensor([byte]))
+            allowed = constraint.allowed_tokens(state)[0].tolist()
+            for at, token in list(enumerate(tokens))[256:]:
+                if not start.encode().endswith(token[:cut]) or token[cut : cut + 1] != b"a":
+                    continue
+                # The long end may go on with a line feed after the marker.
+                reads = [plain_reading(start + token[cut:].decode() + after, ends) for after in ("", "\n")]
+                assert allowed[at] == any(read and least <= len(read[0][1]) <= most for read in reads), token
+
+
 @pytest.mark.parametrize("least", [0, 17])
 @pytest.mark.parametrize("ends", ["short too", "long too", "much longer too"])
 def test_the_fragment_holds_the_texts_of_a_plain_reader(least: int, ends: str) -> None:

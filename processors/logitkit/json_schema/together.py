@@ -26,7 +26,8 @@ __all__ = ["parts_together"]
 MOST_SETS = 2_000
 
 Keys = frozenset[Key]
-Values = Iterable[Conjunction]
+# Conjunctions that values satisfy, and blocks of items.
+Values = Iterable[Conjunction | Block]
 
 
 def parts_together(roots: Iterable[Key], trimmed: Trimmed) -> dict[Keys, bool]:
@@ -38,11 +39,10 @@ def parts_together(roots: Iterable[Key], trimmed: Trimmed) -> dict[Keys, bool]:
     """
     found: dict[Keys, bool] = dict.fromkeys((frozenset([root]) for root in roots), False)
     todo = list(found)
-    search = _Search(trimmed)
     while todo and len(found) < MOST_SETS:
         keys = todo.pop()
         are_items = next(iter(keys)).opening != "{"
-        for values in search.inside(keys):
+        for values in _inside(keys, trimmed):
             by_opening: dict[str, set[Key]] = {}
             for key in trimmed.keys_of(values):
                 by_opening.setdefault(key.opening, set()).add(key)
@@ -53,48 +53,37 @@ def parts_together(roots: Iterable[Key], trimmed: Trimmed) -> dict[Keys, bool]:
     return {keys: are_items for keys, are_items in found.items() if len(keys) > 1}
 
 
-class _Search:
-    """Finds the values that begin together inside of parts."""
+def _inside(keys: Keys, trimmed: Trimmed) -> Iterator[Values]:
+    """Return the sets of values that may begin in one place inside of parts that begin together."""
+    rows = [row for key in keys for row in trimmed.live[key][0]]
+    moves = [move for row in rows for move in row]
+    spend(len(moves) // 4)
+    if len(keys) == 1 and not any(map(_is_ambiguous, rows)):
+        yield from ([value] for value in dict.fromkeys(move.value for move in moves) if value is not None)
+    elif next(iter(keys)).opening == "{":
+        yield from _of_names(moves)
+    else:
+        yield from _of_items(keys, trimmed)
 
-    def __init__(self, trimmed: Trimmed) -> None:
-        self.trimmed = trimmed
 
-    def inside(self, keys: Keys) -> Iterator[Values]:
-        """Return the sets of values that may begin in one place inside of parts that begin together."""
-        rows = [row for key in keys for row in self.trimmed.live[key][0]]
-        moves = [move for row in rows for move in row]
-        spend(len(moves) // 4)
-        if len(keys) == 1 and not any(map(_is_ambiguous, rows)):
-            yield from ([move.value] for move in moves if move.value is not None and not isinstance(move.value, Block))
-            yield from (
-                value for move in moves if isinstance(move.value, Block) for value in self._of_block(move.value)
-            )
-        elif next(iter(keys)).opening == "{":
-            yield from _of_names(moves)
-        else:
-            yield from self._of_items(keys)
-
-    def _of_block(self, block: Block) -> Iterator[Values]:
-        return self.inside(frozenset(self.trimmed.keys_of([block])))
-
-    def _of_items(self, keys: Keys) -> Iterator[Values]:
-        """Return the values of items that may stand in one place of several arrays."""
-        todo = [frozenset([(key, 0) for key in keys])]
-        seen = {*todo}
-        while todo and len(seen) < MOST_SETS:
-            states = todo.pop()
-            moves = [(key, move) for key, state in states for move in self.trimmed.live[key][0][state]]
-            spend(len(moves))
-            values = [move.value for _, move in moves if move.value is not None and not isinstance(move.value, Block)]
-            yield values
-            blocks = [move.value for _, move in moves if isinstance(move.value, Block)]
-            after_text = [(key, move.target) for key, move in moves if move.value is None]
-            after_text += [(key, 0) for key in self.trimmed.keys_of(blocks)]
-            after_item = [(key, move.target) for key, move in moves if move.value is not None]
-            for following in (frozenset(after_text), frozenset(after_item)):
-                if following and following not in seen:
-                    seen.add(following)
-                    todo.append(following)
+def _of_items(keys: Keys, trimmed: Trimmed) -> Iterator[Values]:
+    """Return the values of items that may stand in one place of several arrays."""
+    todo = [frozenset([(key, 0) for key in keys])]
+    seen = {*todo}
+    while todo and len(seen) < MOST_SETS:
+        states = todo.pop()
+        moves = [(key, move) for key, state in states for move in trimmed.live[key][0][state]]
+        spend(len(moves))
+        values = [move.value for _, move in moves if move.value is not None and not isinstance(move.value, Block)]
+        yield values
+        blocks = [move.value for _, move in moves if isinstance(move.value, Block)]
+        after_text = [(key, move.target) for key, move in moves if move.value is None]
+        after_text += [(key, 0) for key in trimmed.keys_of(blocks)]
+        after_item = [(key, move.target) for key, move in moves if move.value is not None]
+        for following in (frozenset(after_text), frozenset(after_item)):
+            if following and following not in seen:
+                seen.add(following)
+                todo.append(following)
 
 
 def _is_ambiguous(row: list[Move]) -> bool:

@@ -19,7 +19,7 @@ def inside(tree: Node) -> Sequence[Node]:
     Example:
         >>> from logitkit.patterns.syntax import Call, Empty
         >>> inside(Repeat(Call(1), 0, 2)), inside(Empty())
-        ((Call(definition=1),), ())
+        ((Call(rule=1),), ())
     """
     match tree:
         case Concat(parts) | Alternate(parts):
@@ -42,7 +42,7 @@ def with_inside(tree: Node, change: Callable[[Node], Node]) -> Node:
     Example:
         >>> from logitkit.patterns.syntax import Call, Empty
         >>> with_inside(Concat((Call(1), Call(2))), lambda node: Empty() if node == Call(2) else node)
-        Concat(parts=(Call(definition=1), Empty()))
+        Concat(parts=(Call(rule=1), Empty()))
     """
     match tree:
         case Concat(parts):

@@ -52,7 +52,7 @@ class Resolver:
     ) -> None:
         assert tree.dfa is not None
         self.marks_of = marks_of
-        self.accepting = tree.dfa.accepting
+        self.accepting = frozenset([state for state, accepts in enumerate(tree.dfa.accepting) if accepts])
         self.grammar, self.limits = grammar, limits
         self.unfolding = Unfolding(tree, grammar, limits, tree_of)
         self.number: dict[frozenset[int], int] = {frozenset([0]): 0}
@@ -65,10 +65,12 @@ class Resolver:
         if len(members) == 1:
             (member,) = members
             found = self.single.get(member)
-            if found is None:
-                found = self.single[member] = self._several(frozenset(members))
-            return found
+            return self._single(member) if found is None else found
         return self._several(frozenset(members))
+
+    def _single(self, member: int) -> int:
+        found = self.single[member] = self._several(frozenset([member]))
+        return found
 
     def _several(self, members: frozenset[int]) -> int:
         found = self.number.setdefault(members, len(self.sets))
@@ -110,8 +112,7 @@ class Resolver:
                 ends.append(row.marks)
         finally:
             took(self.work)
-        own = len(self.accepting)
-        accepting = [any(member < own and self.accepting[member] for member in members) for members in self.sets]
+        accepting = [not self.accepting.isdisjoint(members) for members in self.sets]
         dfa, alphabet = SymbolDfa(unfolding.moves, accepting), unfolding.alphabet
         part = Part(dfa, alphabet, brackets, words, special_tokens, ends, unfolding.has_strings)
         # Instances may do the same as the text beside them.
@@ -119,14 +120,14 @@ class Resolver:
 
     def _merged(self, does: Row, members: frozenset[int]) -> dict[int, int]:
         row: dict[int, int] = {}
-        text, after = does.text, self.unfolding.after
+        text, after, has_copies = does.text, self.unfolding.after, self.unfolding.has_copies
         if len(members) == 1 and not does.has_copies:
             # One state leads to one other with each character.
             self._charge(len(text))
             for target, mask in text:
                 found = self.single.get(target)
                 if found is None:
-                    found = self._state(after(target))
+                    found = self._state(after(target)) if has_copies else self._single(target)
                 row[found] = row.get(found, 0) | mask
             return row
         masks = tuple([mask for _, mask in text])

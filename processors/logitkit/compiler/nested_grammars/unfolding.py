@@ -41,7 +41,7 @@ Targets: TypeAlias = dict[int, set[int]]
 Unfolded: TypeAlias = tuple[int, frozenset[int]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Row:
     """The moves of some states, taken together.
 
@@ -86,6 +86,8 @@ class Unfolding:
         self.moves: list[dict[int, int]] = []
         self._rows = tree.dfa.moves
         self._own = len(self._rows)
+        # The class of first characters in the alphabet.
+        self._classes: dict[str, int] = {}
         self._special = [*tree.special]
         self._numbered = _numbered(self._special)
         # The first state and the number of states of what each symbol stands for; instances are made of these.
@@ -120,7 +122,8 @@ class Unfolding:
             PatternTooLarge: There is too much to unfold.
         """
         row = self._gathered(members)
-        alike = self._alike(row) if row.calls or row.words else set()
+        alone = len(row.calls) + len(row.words) < 2
+        alike = self._alike(row) if (row.calls or row.words) and (row.text or not alone) else set()
         if not alike:
             return row
         if not alike.issubset(self._originals):
@@ -141,24 +144,26 @@ class Unfolding:
         row = Row()
         size, after = self.alphabet.size, self._after
         characters = (1 << size) - 1
-        kinds = {"word": row.words, "special token": row.special_tokens, "call": row.calls}
-        for member in sorted(members):
+        text, calls, words, special_tokens = row.text, row.calls, row.words, row.special_tokens
+        for member in sorted(members) if len(members) > 1 else members:
             for target, mask in self._rows[member].items():
                 if mask <= characters:
-                    row.text.append((target, mask))
+                    text.append((target, mask))
                     continue
                 above = mask >> size
                 if mask & characters:
-                    row.text.append((target, mask & characters))
+                    text.append((target, mask & characters))
                 while above:
                     kind, number = self._numbered[(above & -above).bit_length() - 1]
                     above &= above - 1
                     if kind == "mark":
                         row.marks |= 1 << number
-                    elif target in after:
-                        kinds[kind].setdefault(number, set()).update(after[target])
+                        continue
+                    found = words if kind == "word" else special_tokens if kind == "special token" else calls
+                    if number not in found:
+                        found[number] = {*after[target]} if target in after else {target}
                     else:
-                        kinds[kind].setdefault(number, set()).add(target)
+                        found[number].update(after.get(target, (target,)))
         return row
 
     def _alike(self, row: Row) -> set[int]:
@@ -166,29 +171,35 @@ class Unfolding:
         reading = 0
         for _, mask in row.text:
             reading |= mask
-        symbols = [*map(Symbol.call, row.calls), *map(Symbol.word, row.words)]
         rules = [self.grammar.rules[call] for call in row.calls]
-        fragments = [rule.opening for rule in rules if isinstance(rule, TextFragment)]
-        blocks = {d.block for d in rules if isinstance(d, NestedRule | RenumberedRule) and d.block is not None}
-        if not reading and not fragments and len(blocks) < 2:
-            return set()
-        openings = [self._opening(symbol) for symbol in symbols]
-        taken = {opening for opening in {*openings} if reading >> self._class_of(opening) & 1}
+        openings = [*(rule.opening for rule in rules), *map(self._first_of, row.words)]
+        taken = {opening for opening in {*openings} if reading >> self._class_of(opening) & 1} if reading else set()
         # A fragment of text stands alone.
-        taken |= {opening for opening in fragments if openings.count(opening) > 1}
+        fragments = [rule.opening for rule in rules if isinstance(rule, TextFragment)]
+        taken.update(opening for opening in fragments if openings.count(opening) > 1)
+        blocks = {d.block for d in rules if isinstance(d, NestedRule | RenumberedRule) and d.opening == ","}
         if len(blocks) > 1:
             taken.add(",")
+        if not taken:
+            return set()
+        symbols = [*map(Symbol.call, row.calls), *map(Symbol.word, row.words)]
         return {symbol for symbol, opening in zip(symbols, openings, strict=True) if opening in taken}
+
+    def _first_of(self, word: int) -> str:
+        """Return the first character of a word."""
+        text = self.grammar.words[word]
+        return chr(text[0]) if text[0] < 0x80 else text[:4].decode(errors="ignore")[0]
 
     def _opening(self, symbol: int) -> str:
         """Return the first character of what a symbol stands for."""
         number = Symbol.number(symbol)
-        if Symbol.is_word(symbol):
-            return self.grammar.words[number][:4].decode(errors="ignore")[0]
-        return self.grammar.rules[number].opening
+        return self._first_of(number) if Symbol.is_word(symbol) else self.grammar.rules[number].opening
 
     def _class_of(self, character: str) -> int:
-        return int(self.alphabet.symbol_at(np.array(ord(character)))[()])
+        found = self._classes.get(character)
+        if found is None:
+            found = self._classes[character] = int(self.alphabet.symbol_at(np.array(ord(character)))[()])
+        return found
 
     def _add_originals(self, alike: set[int]) -> None:
         """Add the states of what some symbols stand for, in an alphabet that tells apart what all states do."""
@@ -211,6 +222,7 @@ class Unfolding:
             self._originals[symbol] = begin, len(rows)
         self.limits.spend(len(self._rows))
         self.alphabet, self._special, self._numbered = alphabet, special, _numbered(special)
+        self._classes.clear()
 
     def _copy(self, symbol: int, after: frozenset[int], beside: frozenset[int]) -> int:
         """Return the first state of an instance, after whose end the text goes on in some states."""

@@ -96,9 +96,13 @@ def is_begun(text: bytes, most: int) -> tuple[bool, bool]:
     if not text.startswith(BEGIN):
         return BEGIN.startswith(text), False
     text = text.removeprefix(BEGIN)
+    decoder = getincrementaldecoder("utf-8")()
     try:
-        getincrementaldecoder("utf-8")().decode(text)
+        decoder.decode(text)
     except UnicodeDecodeError:
+        return False, False
+    # Python sees only at its third byte that this is half of a surrogate pair.
+    if decoder.getstate()[0][:2] >= b"\xed\xa0" and text[-2:-1] == b"\xed":
         return False, False
     if MARKER in text:
         value = text.removesuffix(END)

@@ -214,7 +214,7 @@ def counting(
     # A character counts from its first byte on.
     counts = fragment.stays
     counts[between:] = False
-    most = max(high for low, high in ends if (low, high) != UNBOUNDED)
+    most = max((high for low, high in ends if (low, high) != UNBOUNDED), default=MOST)
     return replace(fragment, counted=Counted(most, counts, found, ends))
 
 

@@ -14,7 +14,7 @@ Invariants: only `advance` changes the position of a row. A row that stays where
 
 from __future__ import annotations
 
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,6 @@ Configurations = list[tuple[int, Packed]]
 
 # Those of a dead row.
 NOWHERE: Configurations = [(DEAD, b"")]
-
-R = TypeVar("R", bound="ConstraintRow")
 
 
 class ConstraintRow:

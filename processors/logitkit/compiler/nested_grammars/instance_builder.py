@@ -93,10 +93,10 @@ class InstanceBuilder:
         if spelled is not None and not self._are_spelled(spelled, told):
             self.share = False
             self._add_fragments([*entered], told, counted=False)
-        # Strings that are written in place are followed better with all tokens at once, unless others are counted.
-        in_place = any(part.has_strings for part in parts.values()) and not any(
-            fragment.counted for fragment in self.fragments
-        )
+        # Without brackets, strings that are written in place are followed better with all tokens at once, unless others are
+        # counted. With brackets, the fragments inside of them are worth more.
+        in_place = len(self.bodies) == 1 and parts[()].has_strings
+        in_place &= not any(fragment.counted for fragment in self.fragments)
         self.knows_fragments = bool(blocks) or (bool(self.fragments or grammar.words) and not in_place)
         self.share &= self.knows_fragments
         self.excluded = Excluded(self.byte_class)

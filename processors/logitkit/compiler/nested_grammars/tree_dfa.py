@@ -54,11 +54,6 @@ class TreeDfa:
         dfa = minimise(determinise(positions, masks, limits, checks_of(positions)), limits)
         return cls(dfa, alphabet, tuple([c.ranges[0][0] for c in special]))
 
-    def moves_in(self, alphabet: Alphabet, special: Sequence[int]) -> list[dict[int, int]]:
-        """Return its moves by the symbols of an alphabet that tells apart more, and other bits of the other symbols."""
-        assert self.dfa is not None
-        return translated(self.dfa.moves, self.alphabet, self.special, alphabet, special)
-
 
 def translated(
     moves: list[dict[int, int]], alphabet: Alphabet, special: Sequence[int], wider: Alphabet, among: Sequence[int]

@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,3 +146,20 @@ def test_a_bound_beside_none_is_left_out_if_all_strings_are_allowed() -> None:
     constraint = lk.JsonSchema({"anyOf": [URI, {"type": "string"}]}, tekken())
     assert constraint.automaton.states < 100
     assert written("a" * 2000, constraint, 0)
+
+
+@pytest.mark.parametrize("free", [False, True], ids=["bounds", "beside texts of any length"])
+def test_tokens_over_a_whole_string_know_the_bounds_of_its_end(free: bool) -> None:
+    """A token that begins with the opening quote and ends the string: nothing has been counted before it."""
+    texts = [letter * length for length in (0, 1, 19, 20, 21, 29, 30, 31, 40) for letter in "ab"]
+    pieces = [f'"{text}"{after}'.encode() for text in texts for after in ("", "]")]
+    vocabulary = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), *pieces, None], eos_ids=[256 + len(pieces)])
+    bounded = {"type": "string", "minLength": 20, "maxLength": 30}
+    items = {"anyOf": [bounded, {"type": "string", "pattern": "^a*$"}]} if free else bounded
+    constraint = lk.JsonSchema({"type": "array", "items": items, "minItems": 1, "maxItems": 1}, vocabulary)
+    assert constraint.automaton.counting is not None
+    context = lk.Context.of([[]], vocabulary.size)
+    state = constraint.advance(constraint.init_state(context), torch.tensor([ord("[")]))
+    legal = constraint.allowed_tokens(state)[0, 256:-1].tolist()
+    wanted = [20 <= len(text) <= 30 or (free and set(text) <= {"a"}) for text in texts for _ in range(2)]
+    assert legal == wanted

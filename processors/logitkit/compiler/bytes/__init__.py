@@ -9,8 +9,8 @@ in_utf8, utf8_subroutines, utf8                from characters to bytes, written
 word_list, occurrences                         lists of texts, and where texts occur in a longer text
 named_occurrences                              the same for texts with special tokens in them
 concatenation, nested_concatenation, byte_intersection    one after the other, and both at once
-string_fragment, literal_overrides             automata with instances in others, and where their ends lead; literal texts that
-                                               override them
+string_fragment, fragment_instances            automata that many places share, and where they stand
+literal_overrides                              literal texts that stand where a string fragment may stand
 transition_columns, nesting_needs              where tokens lead from each state; which calls can end
 sorting                                        sorting of numbers
 """

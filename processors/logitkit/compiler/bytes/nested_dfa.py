@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
+from logitkit.compiler.bytes.fragment_instances import FragmentInstances
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
-from logitkit.compiler.bytes.string_fragment import FragmentInstances
 from logitkit.errors import ConfigurationError
 
 NEVER = 2**30

@@ -25,7 +25,6 @@ __all__ = [
     "QUOTE",
     "UNBOUNDED",
     "Counted",
-    "FragmentInstances",
     "StringFragment",
     "counting",
     "counting_byte",
@@ -235,82 +234,3 @@ def counting_byte(fragment: StringFragment, byte: int, most: int) -> StringFragm
     while before is None or (needed != before).any():
         needed, before = np.where(stays, needed[after] + counts, at_once).min(axis=1), needed
     return replace(fragment, counted=Counted(most, counts, needed, ((0, most),) * len(fragment.marks)))
-
-
-class FragmentInstances(NamedTuple):
-    """The instances of fragments in an automaton.
-
-    Args:
-        fragments: The fragments, each once.
-        fragment: [N] int64, which fragment each instance is one of.
-        first: [N] int64, the first state of each instance; the others follow.
-        exits: The step at each end of an instance (`NestedStep`), instance by instance: it leads to a state of the automaton, or
-            it is an end. A fragment that is called has one instance for all callers, so the frame that its end pops says where
-            the text goes on.
-        opening: [O] int64, the states in which a quote enters an instance.
-        opened: [O] int64, the instance that it enters.
-        entered: [O] int64, the state after that quote: the first of the instance, or an override state.
-        frame: [O] int64, the frame that the quote pushes, if the fragment is called, else -1.
-        base_state: [S] int64, the base state of each override state; 0 for all others (`literal_overrides`).
-        strings: [F] bool, which frames are those of fragments that are called: only brackets count as nesting.
-    """
-
-    fragments: tuple[StringFragment, ...]
-    fragment: NDArray[np.int64]
-    first: NDArray[np.int64]
-    exits: tuple[tuple[int, ...], ...]
-    opening: NDArray[np.int64]
-    opened: NDArray[np.int64]
-    entered: NDArray[np.int64]
-    frame: NDArray[np.int64]
-    base_state: NDArray[np.int64]
-    strings: NDArray[np.bool_]
-
-    def of_states(self) -> NDArray[np.int64]:
-        """Return [S] the instance that each state belongs to, -1 for those that belong to none."""
-        found = np.full(len(self.base_state), -1)
-        for instance, (fragment, first) in enumerate(zip(self.fragment.tolist(), self.first.tolist(), strict=True)):
-            found[first : first + self.fragments[fragment].size] = instance
-        return found
-
-    def string_ends(self, ends: int) -> NDArray[np.bool_]:
-        """Return [E] which ends of the automaton are those of strings that are called."""
-        found = np.zeros(ends, bool)
-        found[[NestedStep.number(leads) for exits in self.exits for leads in exits if NestedStep.is_end(leads)]] = True
-        return found
-
-    def renumbered(self, number: NDArray[np.int64], states: int, owner: NDArray[np.int64]) -> FragmentInstances | None:
-        """Return the instances of an automaton in which some states are left out; None if part of an instance is.
-
-        An end to which no text leads may be left out.
-
-        Args:
-            number: [S] the new number of each state, `DEAD` for those left out.
-            states: How many states are left.
-            owner: [S] the instance that each state belongs to, as `of_states` returns it.
-        """
-        alive = number[owner_states := np.flatnonzero(owner >= 0)] != DEAD
-        sizes = np.array([self.fragments[fragment].size for fragment in self.fragment.tolist()], np.int64)
-        count = np.bincount(owner[owner_states[alive]], minlength=len(self.fragment))
-        whole = count == sizes
-        exits = [[leads if NestedStep.is_end(leads) else int(number[leads]) for leads in row] for row in self.exits]
-        if ((count > 0) & ~whole).any():
-            return None
-        new_instance = np.cumsum(whole) - 1
-        kept = np.flatnonzero(whole)
-        opens = whole[self.opened] & (number[self.opening] != DEAD) & (number[self.entered] != DEAD)
-        base_state = np.zeros(states, np.int64)
-        left = np.flatnonzero(number)
-        base_state[number[left]] = number[self.base_state[left]]
-        return FragmentInstances(
-            self.fragments,
-            self.fragment[kept],
-            number[self.first[kept]],
-            tuple(tuple(exits[instance]) for instance in kept.tolist()),
-            number[self.opening[opens]],
-            new_instance[self.opened[opens]],
-            number[self.entered[opens]],
-            self.frame[opens],
-            base_state,
-            self.strings,
-        )

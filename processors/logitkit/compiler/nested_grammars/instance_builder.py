@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.concatenation import common_byte_classes
+from logitkit.compiler.bytes.fragment_instances import FragmentInstances
 from logitkit.compiler.bytes.literal_overrides import Excluded, literal_overrides
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
-from logitkit.compiler.bytes.string_fragment import QUOTE, FragmentInstances, StringFragment
+from logitkit.compiler.bytes.string_fragment import QUOTE, StringFragment
 from logitkit.compiler.bytes.transition_columns import starts
 from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, Strings, TextFragment
 from logitkit.compiler.nested_grammars.part import Called, Part

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa, renumbered_table
+from logitkit.compiler.bytes.fragment_instances import FragmentInstances
 from logitkit.compiler.bytes.literal_overrides import BracketsOverlap
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
 from logitkit.compiler.bytes.nested_step import ByStep, NestedStep
 from logitkit.compiler.bytes.nesting_needs import Backwards, Moves, alive, holds_after_call, needs
-from logitkit.compiler.bytes.string_fragment import FragmentInstances
 
 __all__ = ["live"]
 

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, renumbered_table
+from logitkit.compiler.bytes.fragment_instances import FragmentInstances
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import examples
-from logitkit.compiler.bytes.string_fragment import FragmentInstances, StringFragment
+from logitkit.compiler.bytes.string_fragment import StringFragment
 
 __all__ = ["with_characters", "with_text_regions"]
 
@@ -76,7 +77,7 @@ def _regions(dfa: NestedDfa) -> list[Ints]:
         apart[dfa.instances.opening] = True
     # The rest after a text inside of brackets may close them, which a suffix after a fragment of text cannot.
     apart |= _inside_brackets(dfa)
-    # A move that opens or closes a bracket has no place in a fragment.
+    # A move that opens or closes a bracket cannot be part of a fragment.
     apart |= ~NestedStep.is_state(step).all(axis=1)
     bytes_of = np.bincount(dfa.byte_class, minlength=step.shape[1])
     within = _with_limits(dfa, ~apart & (_bytes_read(step, bytes_of) >= MANY_BYTES), ~apart, bytes_of)

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.fragment_instances import FragmentInstances
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.string_fragment import FragmentInstances
 from logitkit.compiler.bytes.transition_columns import Ints, starts
 from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.tables.counted_state import Counting

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.fragment_instances import FragmentInstances
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import which_of
-from logitkit.compiler.bytes.string_fragment import UNBOUNDED, Counted, FragmentInstances, StringFragment
+from logitkit.compiler.bytes.string_fragment import UNBOUNDED, Counted, StringFragment
 from logitkit.compiler.bytes.transition_columns import Ints
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering, CountedMoves
 from logitkit.compiler.tokens.tables.counted_state import MOST

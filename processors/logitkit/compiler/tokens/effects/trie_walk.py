@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, ROWS_AT_ONCE
+from logitkit.compiler.bytes.fragment_instances import FragmentInstances
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import distinct_rows
-from logitkit.compiler.bytes.string_fragment import QUOTE, FragmentInstances
+from logitkit.compiler.bytes.string_fragment import QUOTE
 from logitkit.compiler.tokens.effects.action_numbering import MOST_PUSHED, ActionNumbering, StackAction
 from logitkit.compiler.tokens.effects.counted_links import CountedStates
 from logitkit.compiler.tokens.effects.walked_prefixes import (

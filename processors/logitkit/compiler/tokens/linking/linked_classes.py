@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.fragment_instances import FragmentInstances
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import distinct, examples, pair_numbers, stable_order
-from logitkit.compiler.bytes.string_fragment import QUOTE, FragmentInstances
+from logitkit.compiler.bytes.string_fragment import QUOTE
 from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets, sums_by_run

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.string_fragment import FragmentInstances
+from logitkit.compiler.bytes.fragment_instances import FragmentInstances
 from logitkit.compiler.bytes.transition_columns import Ints
 from logitkit.compiler.tokens.effects.counted_links import counted_ends, counted_moves
 from logitkit.compiler.tokens.effects.distinct_sets import PairSets, digest_of_pairs, distinct_sets

@@ -29,10 +29,11 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*", re.DOTALL)
 _RELATIVE_POINTER = re.compile(r"(?:0|[1-9]\d*)(?:#|(?:/(?:[^~/]|~[01])*)*)", re.ASCII | re.DOTALL)
 
-# RFC 3986; {more} is what RFC 3987 adds to the unreserved characters.
-_MORE = "\\u00a0-\\ud7ff\\uf900-\\ufdcf\\ufdf0-\\uffef" + "".join(
-    f"\\U{plane:04x}0000-\\U{plane:04x}fffd" for plane in range(1, 15)
+# RFC 3986; {more} is what RFC 3987 adds to the unreserved characters (`ucschar`), {private} what it adds to a query (`iprivate`).
+_MORE = "\\u00a0-\\ud7ff\\uf900-\\ufdcf\\ufdf0-\\uffef\\U000e1000-\\U000efffd" + "".join(
+    f"\\U{plane:04x}0000-\\U{plane:04x}fffd" for plane in range(1, 14)
 )
+_PRIVATE = "\\ue000-\\uf8ff\\U000f0000-\\U000ffffd\\U00100000-\\U0010fffd"
 
 
 def _reference(more: str, private: str) -> tuple[str, str]:
@@ -50,7 +51,7 @@ def _reference(more: str, private: str) -> tuple[str, str]:
 
 
 _URI, _RELATIVE = map(re.compile, _reference("", ""))
-_IRI, _RELATIVE_IRI = map(re.compile, _reference(_MORE, "\\ue000-\\uf8ff"))
+_IRI, _RELATIVE_IRI = map(re.compile, _reference(_MORE, _PRIVATE))
 _TEMPLATE = re.compile(
     r"(?:[^\x00-\x20\"%<>\\^`{|}\x7f]|%[0-9A-Fa-f]{2}|\{[+#./;?&=,!@|]?"
     r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(?::[1-9]\d{0,3}|\*)?"

@@ -53,7 +53,8 @@ def _reference(more: str, private: str) -> tuple[str, str]:
 _URI, _RELATIVE = map(re.compile, _reference("", ""))
 _IRI, _RELATIVE_IRI = map(re.compile, _reference(_MORE, _PRIVATE))
 _TEMPLATE = re.compile(
-    r"(?:[^\x00-\x20\"%<>\\^`{|}\x7f]|%[0-9A-Fa-f]{2}|\{[+#./;?&=,!@|]?"
+    rf"(?:[!#$&'-;=?-\[\]_a-z~{_MORE}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}|"
+    r"\{[+#./;?&=,!@|]?"
     r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(?::[1-9]\d{0,3}|\*)?"
     r"(?:,(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(?::[1-9]\d{0,3}|\*)?)*\})*",
     re.ASCII,

@@ -189,6 +189,7 @@ REFUSED: list[tuple[Any, str]] = [
     (Annotated[timedelta, MultipleOf(timedelta(1))], "multiple_of"),
     (Annotated[str, Field(json_schema_extra={"ge": 3})], "the constraint ge=3"),
     (set[dict[str, int]], "a set of values without a hash"),
+    (set[list[int] | tuple[int, ...]], "a set of values without a hash"),
     (Annotated[int, Field(strict=True)] | Annotated[float, Field(ge=5)], "a strict int in a union"),
     (Annotated[str, Field(pattern=r"(?i)^\PL$")], r"\PL in any case"),
     (Annotated[str, Field(pattern=r"(?i)^[^\p{Lu}]$")], r"[^\p{Lu}] in any case"),

@@ -2,7 +2,7 @@
 
 document, references, pointer, keywords             load a document, and resolve what it refers to
 python_types        from Python types and pydantic models to schemas (validated_schema, validated_text,
-                    validated_numbers, type_patterns, time_bounds, exact_bounds)
+                    validated_numbers, set_members, type_patterns, time_bounds, exact_bounds)
 validated_constraints    constraints around a type that does not have them itself (added_constraints)
 rust_patterns, python_patterns    the patterns of types, by the engine that matches them (character_classes)
 reader              from keywords to sets of values (applicators, assertions, array_keywords, object_keywords,

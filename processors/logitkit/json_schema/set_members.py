@@ -1,0 +1,136 @@
+"""The part of a type whose values may be members of a set: those that Python can hash.
+
+By hand: of `set[int | list[int]]`, the texts of `set[int]` are accepted. `[[1]]` would be read as a set with a list, which is an
+error. Of `set[list[int] | tuple[int, ...]]`, none is: pydantic reads `[1]` as the list, although a tuple would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["set_members"]
+
+_UNHASHABLE = {"list", "set", "deque", "dict", "ordered-dict", "counter", "typed-dict", "generator"}
+_SCALARS = ("int", "float", "str", "bool", "none")
+_WRAPPERS = ("default", "function-before", "function-after", "function-wrap", "definitions", "custom-error")
+
+# The brackets with which the texts of a type begin. Those of a type that is not here may begin with either.
+_ARRAYS, _OBJECTS, _EITHER = frozenset("["), frozenset("{"), frozenset("[{")
+_BRACKETS = {
+    **dict.fromkeys(("list", "set", "frozenset", "deque", "generator", "tuple"), _ARRAYS),
+    **dict.fromkeys(("dict", "ordered-dict", "counter", "typed-dict", "tagged-union", "dataclass"), _OBJECTS),
+    **dict.fromkeys(
+        (*_SCALARS, "bytes", "decimal", "date", "time", "datetime", "timedelta", "uuid", "url"), frozenset()
+    ),
+    **dict.fromkeys(("multi-host-url", "enum", "literal"), frozenset()),
+}
+
+# Where the type is that decides how the texts of another one begin.
+_INNER = {
+    **dict.fromkeys((*_WRAPPERS, "nullable", "model"), "schema"),
+    "json-or-python": "json_schema",
+    "lax-or-strict": "lax_schema",
+}
+
+
+def set_members(schema: Any, definitions: Mapping[str, Any]) -> Any | None:
+    """Return the part of a type whose values have a hash, None if there is none.
+
+    Args:
+        schema: The type of the items of a set.
+        definitions: The types to which others refer, by name.
+
+    Example:
+        >>> set_members({"type": "union", "choices": [{"type": "int"}, {"type": "list"}]}, {})
+        {'type': 'union', 'choices': [{'type': 'int'}]}
+    """
+    return _Members(definitions).of(schema, frozenset())
+
+
+class _Members:
+    """Finds the parts of types whose values have a hash.
+
+    Args:
+        definitions: The types to which others refer, by name.
+    """
+
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self._definitions = definitions
+
+    def of(self, schema: Any, seen: frozenset[str]) -> Any | None:
+        """Return the part of a type, None if there is none; `seen` are the names of the types that it is in."""
+        kind = schema["type"]
+        if kind == "any":
+            return {"type": "union", "choices": [{"type": scalar} for scalar in _SCALARS]}
+        if kind == "union":
+            return self._of_union(schema, seen)
+        if kind == "nullable":
+            inner = self.of(schema["schema"], seen)
+            if inner is None:
+                return {"type": "none"}
+            return schema if inner is schema["schema"] else {**schema, "schema": inner}
+        if kind == "definition-ref":
+            name = schema["schema_ref"]
+            if name in seen or name not in self._definitions:
+                return None
+            defined = self._definitions[name]
+            inner = self.of(defined, seen | {name})
+            return schema if inner is defined else inner
+        if kind in _WRAPPERS:
+            inner = self.of(schema["schema"], seen)
+            return inner if inner is None else schema if inner is schema["schema"] else {**schema, "schema": inner}
+        return schema if self._has_hash(schema, seen) else None
+
+    def _of_union(self, schema: Any, seen: frozenset[str]) -> Any | None:
+        choices = [choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"]]
+        found = [self.of(choice, seen) for choice in choices]
+        # A text that a choice without a hash reads may not be left to another choice.
+        taken = frozenset[str]().union(
+            *[
+                self._brackets(choice) - (frozenset() if part is None else self._brackets(part))
+                for choice, part in zip(choices, found, strict=True)
+                if part is not choice
+            ]
+        )
+        kept = [part for part in found if part is not None and not self._brackets(part) & taken]
+        is_whole = len(kept) == len(choices) and all(a is b for a, b in zip(kept, choices, strict=True))
+        return schema if is_whole else {**schema, "choices": kept} if kept else None
+
+    def _brackets(self, schema: Any, seen: frozenset[str] = frozenset()) -> frozenset[str]:
+        """Return the brackets with which the texts of a type may begin."""
+        kind = schema["type"]
+        if kind == "union":
+            choices = [choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"]]
+            return frozenset[str]().union(*[self._brackets(choice, seen) for choice in choices])
+        if kind == "model" and not schema.get("root_model"):
+            return _OBJECTS
+        inner = _INNER.get(kind)
+        if inner is not None:
+            return self._brackets(schema[inner], seen)
+        if kind == "definition-ref" and schema["schema_ref"] in self._definitions.keys() - seen:
+            name = schema["schema_ref"]
+            return self._brackets(self._definitions[name], seen | {name})
+        return _BRACKETS.get(kind, _EITHER)
+
+    def _has_hash(self, schema: Any, seen: frozenset[str]) -> bool:
+        """Whether all values of a type have a hash."""
+        kind = schema["type"]
+        if kind == "tuple":
+            return all(self.of(item, seen) is item for item in schema["items_schema"])
+        if kind == "tagged-union":
+            return all(self._has_hash(choice, seen) for choice in schema["choices"].values())
+        if kind == "json-or-python":
+            return self.of(schema["json_schema"], seen) is schema["json_schema"]
+        if kind in ("model", "dataclass", "named-tuple"):
+            fields = _fields(schema)
+            return schema["cls"].__hash__ is not None and all(self.of(field, seen) is field for field in fields)
+        return kind not in _UNHASHABLE
+
+
+def _fields(schema: Any) -> list[Any]:
+    """Return the types of the fields of a class."""
+    while schema["type"] not in ("model-fields", "dataclass-args", "named-tuple"):
+        schema = schema["schema"]
+    fields = schema["fields"]
+    return [field["schema"] for field in (fields.values() if isinstance(fields, dict) else fields)]

@@ -19,7 +19,7 @@ from logitkit.compiler.nested_grammars import instance_builder
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.string_set import StringSet
 from logitkit.languages import Language, dispatch, sequence, text_fragments, xml_arguments, xml_members
-from logitkit.languages.text_fragments import COUNTED_LINES_FROM, text_fragment
+from logitkit.languages.text_fragments import COUNTED_ITEMS_FROM, text_fragment
 from logitkit.languages.value_ends import ValueEnds
 from logitkit.languages.xml_members import texts_without
 from logitkit.limits import DEFAULT_LIMITS
@@ -54,15 +54,15 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     },
     "not empty": {"x": {**lines(4), "minLength": 1}},
     "without white space": {"x": {"type": "string", "pattern": r"^[^\n\r\t ]*(\n[^\n\r\t ]*){0,3}$"}},
+    "lines that are not empty": {"x": {"type": "string", "pattern": r"^[^\n]+(\n[^\n]+){0,5}$"}},
     "characters too": {"x": {**lines(4), "maxLength": 40}},
 }
 # Each number of lines has states: few lines, a least number, other texts, or JSON in the same place.
 UNCOUNTED: dict[str, dict[str, Any]] = {
     "few": {"x": lines(2)},
     "at least": {"x": {"type": "string", "pattern": r"^[^\n]*(\n[^\n]*){2,5}$"}},
-    "words": {"x": {"type": "string", "pattern": r"^[^\n]+(\n[^\n]+){0,5}$"}},
     "digits in the second line": {"x": {"type": "string", "pattern": r"^[^\n]*(\n[0-9]*(\n[^\n]*){0,4})?$"}},
-    "carriage returns": {"x": {"type": "string", "pattern": r"^[^\r]*(\r[^\r]*){0,5}$"}},
+    "line feeds or carriage returns": {"x": {"type": "string", "pattern": r"^[^\r\n]*([\r\n][^\r\n]*){0,5}$"}},
     "or null": {"x": {**lines(6), "type": ["string", "null"]}},
     "at most 10 characters": {"x": {**lines(6), "maxLength": 10}},
 }
@@ -79,7 +79,7 @@ CLOSING: dict[str, dict[str, Any]] = {
 def few_lines_are_counted() -> Iterator[None]:
     """Count few lines, so that texts often have all that are allowed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_fragments, "COUNTED_LINES_FROM", 3)
+        patch.setattr(text_fragments, "COUNTED_ITEMS_FROM", 3)
         yield
 
 
@@ -253,7 +253,7 @@ def test_forced_prefixes(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     language = arguments({"x": lines(4)})
     counted = sequence(prefix, language).constraint(VOCABULARY)
     assert counted.automaton.counting is not None
-    with pytest.raises(ConfigurationError, match="counts tokens, characters or lines"):
+    with pytest.raises(ConfigurationError, match="counts tokens or parts of texts"):
         lk.ForcedPrefix(prefix, VOCABULARY, then=language.constraint(VOCABULARY))
     forced = lk.ForcedPrefix(prefix, VOCABULARY, then=uncounted(language, monkeypatch))
     for seed in range(examples(80)):
@@ -287,10 +287,10 @@ def test_texts_end_in_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("closing", [False, 50])
 def test_few_lines_have_states(closing: int | bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_fragments, "COUNTED_LINES_FROM", COUNTED_LINES_FROM)
-    for most in (COUNTED_LINES_FROM - 1, COUNTED_LINES_FROM):
+    monkeypatch.setattr(text_fragments, "COUNTED_ITEMS_FROM", COUNTED_ITEMS_FROM)
+    for most in (COUNTED_ITEMS_FROM - 1, COUNTED_ITEMS_FROM):
         constraint = arguments({"x": lines(most)}).constraint(VOCABULARY, closing=closing)
-        assert (constraint.automaton.counting is None) == (most < COUNTED_LINES_FROM)
+        assert (constraint.automaton.counting is None) == (most < COUNTED_ITEMS_FROM)
 
 
 @pytest.mark.parametrize("name", TOOL_FORMATS)

@@ -53,6 +53,16 @@ CROSSING = [
     *(b"\n</parameter\n</parameter>", b'"aa', b'aa"]', b'["a', b"12"),
     # Several lines: in a text, from its tag on, and up to its end.
     *(b"\n\n\n\n\n", b"a\nb\nc", b">\n\n\na", b"\n\n</parameter>", b"x>\n\n\n\n</parameter>\n<parameter=y>\n\n"),
+    # Several words, in the same way.
+    *(
+        b" a",
+        b"b a b",
+        b" a b ",
+        b">\na b",
+        b"x>\na b a\n</parameter>\n<parameter=y>\na b",
+        b" a\n</parameter>",
+        b"    ",
+    ),
 ]
 TOKENS = [*(bytes([byte]) for byte in range(256)), *CROSSING, None]
 VOCABULARY = lk.Vocabulary(TOKENS, eos_ids=[len(TOKENS) - 1])
@@ -118,7 +128,7 @@ def walk(language: Language, seed: int, steps: int) -> None:
     state = constraint.init_state(lk.Context.of([[]], vocabulary_size=len(TOKENS)))
     place: tuple[int, tuple[int, ...]] = dfa.start, ()
     # The end of a text is as likely as a text that grows.
-    often = [at for at, token in enumerate(TOKENS) if token in CROSSING or (token and token in b"ab<>/\n")]
+    often = [at for at, token in enumerate(TOKENS) if token in CROSSING or (token and token in b"ab<>/ \n")]
     for _ in range(steps):
         alive = [token is not None and after(dfa, place, token)[0] >= FIRST_STATE for token in TOKENS]
         alive[EOS] = bool(dfa.accepting[place[0]])

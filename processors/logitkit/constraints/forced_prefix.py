@@ -87,9 +87,9 @@ def check_part(name: str, given: object, vocabulary: Vocabulary | None = None, l
     """Raise `ConfigurationError` if a value is not a constraint, has another vocabulary, or nests although it is not the last."""
     if isinstance(given, Constraint) and not last and not given.has_finite_automaton:
         raise ConfigurationError(
-            f"{name} is a {type(given).__name__} whose texts nest without bound, which counts tokens, characters or lines, or "
-            "which is too large without a stack, so it can only come last; write then(first, it, marker), where first may be "
-            "Regex('', vocabulary)"
+            f"{name} is a {type(given).__name__} whose texts nest without bound, which counts tokens or parts of texts (such as "
+            "characters or lines), or which is too large without a stack, so it can only come last; write then(first, it, "
+            "marker), where first may be Regex('', vocabulary)"
         )
     if not isinstance(given, Constraint):
         raise ConfigurationError(

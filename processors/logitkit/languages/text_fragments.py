@@ -1,4 +1,4 @@
-r"""Raw text between two markers, followed as one fragment, which counts characters or lines where their number is limited.
+r"""Raw text between two markers, followed as one fragment, which counts characters, lines or words if their number is limited.
 
 In the format of Qwen-Coder, a string of at most 64 characters stands like this:
 
@@ -21,10 +21,11 @@ That one bound is right only if a text which is too short can always go on to be
 also holds if any text is allowed, and the lengths leave room for the characters of the end: they are then text, up to the last
 one, which completes the marker.
 
-JSON Schema limits lines with a pattern: `^[^\n]*(\n[^\n]*){0,99}$` allows 100 of them. However a pattern is written, its minimal
-automaton is then a chain, in which a line feed leads to the next state and any other character of its to the same one. So the
-fragment is that of the text without the limit, and counts line feeds, the one before the closing tag included. The same bound
-holds: a text may always go on without line feeds to its end. If characters are counted as well, lines have states.
+JSON Schema limits lines and words with a pattern: `^[^\n]*(\n[^\n]*){0,99}$` allows 100 lines, and `^\S+( \S+){0,99}$` allows 100
+words. However such a pattern is written, its minimal automaton is a chain of equal parts, one for each line or word. A separator,
+here a line feed or a space, leads from the last state of a part to the first one of the next part, and stands nowhere else. So
+the fragment is that of the text without the limit, and counts separators, including those of the end. The same bound holds, as
+there is no least number of them. If characters are counted as well, lines and words have states.
 
 Other strings are fragments only if any text is allowed: a pattern or a few words have few states of their own, or take long.
 """
@@ -33,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
+from itertools import islice
 from threading import Lock
 from typing import NamedTuple
 
@@ -57,10 +59,9 @@ __all__ = ["text_fragment"]
 
 # The bytes of a character after its first, and more characters than are counted.
 INSIDE, MOST = 3, 2**30
-LINE_FEED = ord("\n")
 
-# Fewer lines have states, about 30 each, which takes no longer: constraints without counts can be combined with any others.
-COUNTED_LINES_FROM = 64
+# Fewer items have states, about 30 each, which takes no longer: constraints without counts can be combined with any others.
+COUNTED_ITEMS_FROM = 64
 
 # The cost of writing a set, in steps.
 STEPS_ANY, STEPS_A_STATE = 500, 10
@@ -83,8 +84,10 @@ def text_fragment(
         closing: Whether a text that has begun must be completed within a number of tokens.
     """
     counts = strings.lengths != ANY_LENGTH and strings.counts(longest, closing)
-    # With two ends of different line feeds, a limit would depend on the end.
-    limited = None if counts or len(ends.texts) > 1 else _limited_lines(strings)
+    limited = None if counts else _limited_items(strings)
+    if limited and len({limited.separators(end) for end in ends.texts}) > 1:
+        # The limit would depend on the end.
+        limited = None
     if not longest or not (counts or limited or strings.is_everything) or not "".join(ends.texts).isascii():
         return None
     texts = limited.texts if limited else strings.texts
@@ -101,7 +104,7 @@ def text_fragment(
         return None
     if limited:
         strings.limits.spend(STEPS_A_STATE * found.fragment.states)
-        return counting_byte(found.fragment, LINE_FEED, limited.line_feeds + ends.longest[:-1].count("\n"))
+        return counting_byte(found.fragment, limited.separator, limited.most + limited.separators(ends.longest))
     if not counts:
         return found.fragment
     least, most = strings.lengths
@@ -119,33 +122,54 @@ def text_fragment(
     return counting(found.fragment, found.needed, INSIDE, tuple((bounds[0] - n, bounds[1] - n) for n in found.shorter))
 
 
-class _LimitedLines(NamedTuple):
-    """The texts of a set that have few line feeds.
+class _LimitedItems(NamedTuple):
+    """Texts of at most some items, such as lines or words, with a separator between two of them.
 
     Args:
-        texts: The texts, with any number of line feeds.
-        line_feeds: The greatest number of line feeds.
+        texts: The texts, with any number of items.
+        separator: The byte that separates two items.
+        most: The greatest number of separators.
     """
 
     texts: TextLanguage
-    line_feeds: int
+    separator: int
+    most: int
+
+    def separators(self, end: str) -> int:
+        """Return how many separators are counted in an end: its last character is not."""
+        return end[:-1].count(chr(self.separator))
 
 
-def _limited_lines(strings: StringSet) -> _LimitedLines | None:
-    """Return strings of which only the number of lines is limited, and maybe a small least length; None if others are."""
+def _limited_items(strings: StringSet) -> _LimitedItems | None:
+    """Return strings of which only the number of items is limited, and maybe a small least length; None if others are."""
     texts, (least, most) = strings.texts, strings.lengths
     if most is not None or least >= COUNTED_FROM or texts.listed is not None or texts.dfa is None:
         return None
-    moves, last = texts.dfa.moves, len(texts.dfa.moves) - 1
-    if last + 1 < COUNTED_LINES_FROM or not all(texts.dfa.accepting):
-        return None
-    line_feed, others = moves[0].get(1), moves[last].get(last)
-    if line_feed is None or others is None or texts.charset(line_feed) != CharSet.single(LINE_FEED):
-        return None
-    if moves != [*({state: others, state + 1: line_feed} for state in range(last)), {last: others}]:
-        return None
-    unlimited = TextLanguage(SymbolDfa([{0: others | line_feed}], [True]), texts.alphabet, texts.limits).compacted()
-    return _LimitedLines(StringSet(unlimited, strings.lengths).language, last)
+    moves, accepting = texts.dfa.moves, texts.dfa.accepting
+    for size in range(1, len(moves) // COUNTED_ITEMS_FROM + 1):
+        symbols = moves[size - 1].get(size)
+        if symbols is None:
+            continue
+        # The states of one item, without the move to the next one.
+        item = [*moves[: size - 1], {to: mask for to, mask in moves[size - 1].items() if to != size}]
+        separator, *others = islice(texts.charset(symbols), 2)
+        if others or separator > 127 or any(mask & symbols for row in item for mask in row.values()):
+            continue
+        items, between = len(moves) // size, zip(moves, moves[size:-size], strict=False)
+        if (
+            moves[-size:] == [_shifted(row, len(moves) - size) for row in item]
+            and all(_shifted(row, size) == after for row, after in between)
+            and accepting == accepting[:size] * items
+        ):
+            item[-1][0] = item[-1].get(0, 0) | symbols
+            unlimited = TextLanguage(SymbolDfa(item, accepting[:size]), texts.alphabet, texts.limits).compacted()
+            return _LimitedItems(StringSet(unlimited, strings.lengths).language, separator, items - 1)
+    return None
+
+
+def _shifted(row: dict[int, int], by: int) -> dict[int, int]:
+    """Return the moves of a state whose targets have higher numbers."""
+    return {target + by: mask for target, mask in row.items()}
 
 
 class _Uncounted(NamedTuple):

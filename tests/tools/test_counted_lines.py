@@ -18,8 +18,9 @@ from logitkit import ToolCall, Tools
 from logitkit.compiler.nested_grammars import instance_builder
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.string_set import StringSet
-from logitkit.languages import Language, dispatch, sequence, text_fragments, xml_arguments, xml_members
-from logitkit.languages.text_fragments import COUNTED_ITEMS_FROM, text_fragment
+from logitkit.languages import Language, dispatch, limited_items, sequence, xml_arguments, xml_members
+from logitkit.languages.limited_items import COUNTED_ITEMS_FROM
+from logitkit.languages.text_fragments import text_fragment
 from logitkit.languages.value_ends import ValueEnds
 from logitkit.languages.xml_members import texts_without
 from logitkit.limits import DEFAULT_LIMITS
@@ -79,7 +80,7 @@ CLOSING: dict[str, dict[str, Any]] = {
 def few_lines_are_counted() -> Iterator[None]:
     """Count few lines, so that texts often have all that are allowed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_fragments, "COUNTED_ITEMS_FROM", 3)
+        patch.setattr(limited_items, "COUNTED_ITEMS_FROM", 3)
         yield
 
 
@@ -287,7 +288,7 @@ def test_texts_end_in_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("closing", [False, 50])
 def test_few_lines_have_states(closing: int | bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_fragments, "COUNTED_ITEMS_FROM", COUNTED_ITEMS_FROM)
+    monkeypatch.setattr(limited_items, "COUNTED_ITEMS_FROM", COUNTED_ITEMS_FROM)
     for most in (COUNTED_ITEMS_FROM - 1, COUNTED_ITEMS_FROM):
         constraint = arguments({"x": lines(most)}).constraint(VOCABULARY, closing=closing)
         assert (constraint.automaton.counting is None) == (most < COUNTED_ITEMS_FROM)

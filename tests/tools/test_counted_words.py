@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logitkit import ToolCall, Tools
-from logitkit.languages import dispatch, sequence, text_fragments
-from logitkit.languages.text_fragments import COUNTED_ITEMS_FROM
+from logitkit.languages import dispatch, limited_items, sequence
+from logitkit.languages.limited_items import COUNTED_ITEMS_FROM
 from logitkit.tools.formats import TOOL_FORMATS
 from tests.examples import examples
 from tests.in_step import masks_in_step
@@ -69,7 +69,7 @@ UNCOUNTED: dict[str, dict[str, Any]] = {
 def few_words_are_counted() -> Iterator[None]:
     """Count few words, so that texts often have all that are allowed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_fragments, "COUNTED_ITEMS_FROM", 3)
+        patch.setattr(limited_items, "COUNTED_ITEMS_FROM", 3)
         yield
 
 
@@ -152,7 +152,7 @@ def test_all_limits_share_a_fragment() -> None:
 
 @pytest.mark.parametrize("closing", [False, 50])
 def test_few_words_have_states(closing: int | bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_fragments, "COUNTED_ITEMS_FROM", COUNTED_ITEMS_FROM)
+    monkeypatch.setattr(limited_items, "COUNTED_ITEMS_FROM", COUNTED_ITEMS_FROM)
     for most in (COUNTED_ITEMS_FROM - 1, COUNTED_ITEMS_FROM):
         constraint = arguments({"x": words(most)}).constraint(VOCABULARY, closing=closing)
         assert (constraint.automaton.counting is None) == (most < COUNTED_ITEMS_FROM)

@@ -5,7 +5,8 @@ any_tokens         one token, whatever its text is
 schemas            JSON values by schema, whose errors name their place
 grammars           context-free grammars
 json_strings       JSON strings whose value is a text of a grammar
-xml_arguments      the members of an object between tags (xml_members: their syntax tree; text_fragments: strings; value_ends)
+xml_arguments      the members of an object between tags (xml_members: their syntax tree; value_ends)
+text_fragments     raw text between tags as a fragment (limited_items: strings of which lines or words are limited)
 combined           one after another, one of several, repetition, tags
 dispatching        free text in which triggers start tags
 searching          the automaton that looks for markers in free text

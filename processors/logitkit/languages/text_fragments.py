@@ -21,11 +21,9 @@ That one bound is right only if a text which is too short can always go on to be
 also holds if any text is allowed, and the lengths leave room for the characters of the end: they are then text, up to the last
 one, which completes the marker.
 
-JSON Schema limits lines and words with a pattern: `^[^\n]*(\n[^\n]*){0,99}$` allows 100 lines, and `^\S+( \S+){0,99}$` allows 100
-words. However such a pattern is written, its minimal automaton is a chain of equal parts, one for each line or word. A separator,
-here a line feed or a space, leads from the last state of a part to the first one of the next part, and stands nowhere else. So
-the fragment is that of the text without the limit, and counts separators, including those of the end. The same bound holds, as
-there is no least number of them. If characters are counted as well, lines and words have states.
+Lines and words are limited by a pattern (`limited_items`). The fragment is that of the text without the limit, and counts what
+stands between two of them, also in the end. The same bound holds, as there is no least number. If characters are counted as well,
+lines and words have states.
 
 Other strings are fragments only if any text is allowed: a pattern or a few words have few states of their own, or take long.
 """
@@ -34,7 +32,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from itertools import islice
 from threading import Lock
 from typing import NamedTuple
 
@@ -49,7 +46,8 @@ from logitkit.compiler.characters.components import reached
 from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.search import ANY_LENGTH
-from logitkit.json_schema.string_set import COUNTED_FROM, StringSet
+from logitkit.json_schema.string_set import StringSet
+from logitkit.languages.limited_items import limited_items
 from logitkit.languages.value_ends import ValueEnds
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import alternate, concatenate
@@ -59,9 +57,6 @@ __all__ = ["text_fragment"]
 
 # The bytes of a character after its first, and more characters than are counted.
 INSIDE, MOST = 3, 2**30
-
-# Fewer items have states, about 30 each, which takes no longer: constraints without counts can be combined with any others.
-COUNTED_ITEMS_FROM = 64
 
 # The cost of writing a set, in steps.
 STEPS_ANY, STEPS_A_STATE = 500, 10
@@ -84,10 +79,7 @@ def text_fragment(
         closing: Whether a text that has begun must be completed within a number of tokens.
     """
     counts = strings.lengths != ANY_LENGTH and strings.counts(longest, closing)
-    limited = None if counts else _limited_items(strings)
-    if limited and len({limited.separators(end) for end in ends.texts}) > 1:
-        # The limit would depend on the end.
-        limited = None
+    limited = None if counts else limited_items(strings, ends)
     if not longest or not (counts or limited or strings.is_everything) or not "".join(ends.texts).isascii():
         return None
     texts = limited.texts if limited else strings.texts
@@ -104,7 +96,7 @@ def text_fragment(
         return None
     if limited:
         strings.limits.spend(STEPS_A_STATE * found.fragment.states)
-        return counting_byte(found.fragment, limited.separator, limited.most + limited.separators(ends.longest))
+        return counting_byte(found.fragment, limited.separator, limited.most)
     if not counts:
         return found.fragment
     least, most = strings.lengths
@@ -120,56 +112,6 @@ def text_fragment(
     strings.limits.spend(STEPS_A_STATE * found.fragment.states)
     bounds = least + before, MOST if most is None else most + before
     return counting(found.fragment, found.needed, INSIDE, tuple((bounds[0] - n, bounds[1] - n) for n in found.shorter))
-
-
-class _LimitedItems(NamedTuple):
-    """Texts of at most some items, such as lines or words, with a separator between two of them.
-
-    Args:
-        texts: The texts, with any number of items.
-        separator: The byte that separates two items.
-        most: The greatest number of separators.
-    """
-
-    texts: TextLanguage
-    separator: int
-    most: int
-
-    def separators(self, end: str) -> int:
-        """Return how many separators are counted in an end: its last character is not."""
-        return end[:-1].count(chr(self.separator))
-
-
-def _limited_items(strings: StringSet) -> _LimitedItems | None:
-    """Return strings of which only the number of items is limited, and maybe a small least length; None if others are."""
-    texts, (least, most) = strings.texts, strings.lengths
-    if most is not None or least >= COUNTED_FROM or texts.listed is not None or texts.dfa is None:
-        return None
-    moves, accepting = texts.dfa.moves, texts.dfa.accepting
-    for size in range(1, len(moves) // COUNTED_ITEMS_FROM + 1):
-        symbols = moves[size - 1].get(size)
-        if symbols is None:
-            continue
-        # The states of one item, without the move to the next one.
-        item = [*moves[: size - 1], {to: mask for to, mask in moves[size - 1].items() if to != size}]
-        separator, *others = islice(texts.charset(symbols), 2)
-        if others or separator > 127 or any(mask & symbols for row in item for mask in row.values()):
-            continue
-        items, between = len(moves) // size, zip(moves, moves[size:-size], strict=False)
-        if (
-            moves[-size:] == [_shifted(row, len(moves) - size) for row in item]
-            and all(_shifted(row, size) == after for row, after in between)
-            and accepting == accepting[:size] * items
-        ):
-            item[-1][0] = item[-1].get(0, 0) | symbols
-            unlimited = TextLanguage(SymbolDfa(item, accepting[:size]), texts.alphabet, texts.limits).compacted()
-            return _LimitedItems(StringSet(unlimited, strings.lengths).language, separator, items - 1)
-    return None
-
-
-def _shifted(row: dict[int, int], by: int) -> dict[int, int]:
-    """Return the moves of a state whose targets have higher numbers."""
-    return {target + by: mask for target, mask in row.items()}
 
 
 class _Uncounted(NamedTuple):

@@ -2,73 +2,17 @@ r"""Raw text of which the characters are counted: its masks are those of the aut
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
-import torch
 
-import logitkit as lk
 from logitkit.compiler.bounded_cache import BoundedCache
-from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.nested_grammars import instance_builder
 from logitkit.errors import ConfigurationError
-from logitkit.languages import Language, dispatch, either, sequence, text_fragments, xml_arguments
+from logitkit.languages import dispatch, either, sequence, text_fragments, xml_arguments
 from tests.examples import examples
+from tests.tools.raw_text import LONG, VOCABULARY, counts, walk
 
-# Tokens that cross every boundary: from a tag into text, from text into its end, over a whole short text, parts of characters.
-CROSSING = [
-    *(
-        b"\n</",
-        b"</parameter>",
-        b"\n</parameter>",
-        b"</parameter>\n",
-        b">\n",
-        b">\nab",
-        b"a\n</parameter>",
-        b"\n\n",
-        b"</par",
-    ),
-    *(
-        b"ab",
-        b"abcd",
-        b"aaaaaaaa",
-        b"rameter>\n<parameter=",
-        b"x>\n\n</parameter>\n<parameter=y>\n",
-        "é".encode(),
-        "ééa".encode(),
-    ),
-    *(
-        "\U0001f600".encode(),
-        b"\x98\x80",
-        b"a\xc3",
-        b"\xa9b",
-        b"<parameter=x>\n",
-        b"\n</parameter>\n<parameter=y>\nab",
-        b"meter>b",
-    ),
-    *(b">\nab</parameter>\n", b"a</parameter>\n<parameter=y>\n", b"\n\n</parameter"),
-    *(b"\n</parameter\n</parameter>", b'"aa', b'aa"]', b'["a', b"12"),
-    # Several lines: in a text, from its tag on, and up to its end.
-    *(b"\n\n\n\n\n", b"a\nb\nc", b">\n\n\na", b"\n\n</parameter>", b"x>\n\n\n\n</parameter>\n<parameter=y>\n\n"),
-    # Several words, in the same way.
-    *(
-        b" a",
-        b"b a b",
-        b" a b ",
-        b">\na b",
-        b"x>\na b a\n</parameter>\n<parameter=y>\na b",
-        b" a\n</parameter>",
-        b"    ",
-    ),
-]
-TOKENS = [*(bytes([byte]) for byte in range(256)), *CROSSING, None]
-VOCABULARY = lk.Vocabulary(TOKENS, eos_ids=[len(TOKENS) - 1])
-EOS = len(TOKENS) - 1
-
-LONG = {"type": "string", "maxLength": 20}
 SCHEMAS: dict[str, dict[str, Any]] = {
     "longest": {"x": LONG},
     "two": {"x": LONG, "y": {"type": "string", "maxLength": 33}},
@@ -96,49 +40,6 @@ def schema_of(name: str) -> dict[str, Any]:
     properties = {**SCHEMAS, **UNCOUNTED}[name]
     others = {"type": "string", "maxLength": 19} if name == "other names" else False
     return {"type": "object", "properties": properties, "required": ["x"], "additionalProperties": others}
-
-
-def counts(language: Language) -> bool:
-    constraint = language.constraint(VOCABULARY)
-    return constraint.automaton.counting is not None
-
-
-def after(dfa: NestedDfa, place: tuple[int, tuple[int, ...]], text: bytes) -> tuple[int, tuple[int, ...]]:
-    """Return the state and the frames after some bytes."""
-    state, stack = place
-    for byte in text:
-        does = int(dfa.step[state, dfa.byte_class[byte]])
-        if NestedStep.is_state(does):
-            state = does
-        elif NestedStep.is_call(does):
-            call = NestedStep.number(does)
-            state, stack = int(dfa.entry[call]), (*stack, int(dfa.frame[call]))
-        else:
-            state, stack = int(dfa.return_state[NestedStep.number(does), stack[-1]]), stack[:-1]
-        if state == DEAD:
-            break
-    return state, stack
-
-
-def walk(language: Language, seed: int, steps: int) -> None:
-    """Write a random text, and compare all masks on the way."""
-    constraint = language.constraint(VOCABULARY)
-    dfa = constraint.nested_dfa()
-    rng = random.Random(seed)
-    state = constraint.init_state(lk.Context.of([[]], vocabulary_size=len(TOKENS)))
-    place: tuple[int, tuple[int, ...]] = dfa.start, ()
-    # The end of a text is as likely as a text that grows.
-    often = [at for at, token in enumerate(TOKENS) if token in CROSSING or (token and token in b"ab<>/ \n")]
-    for _ in range(steps):
-        alive = [token is not None and after(dfa, place, token)[0] >= FIRST_STATE for token in TOKENS]
-        alive[EOS] = bool(dfa.accepting[place[0]])
-        assert constraint.allowed_tokens(state)[0].tolist() == alive
-        legal = [at for at in range(EOS) if alive[at]]
-        if not legal:
-            break
-        likely = [at for at in often if alive[at]]
-        token = rng.choice(likely if likely and rng.random() < 0.8 else legal)
-        state, place = constraint.advance(state, torch.tensor([token])), after(dfa, place, TOKENS[token] or b"")
 
 
 @pytest.mark.parametrize("name", [*SCHEMAS, *UNCOUNTED])

@@ -21,7 +21,7 @@ from logitkit.languages import xml_arguments
 from logitkit.languages.value_ends import ValueEnds
 from logitkit.tools.turn import CallDone
 from tests.examples import examples
-from tests.tools.test_counted_xml import EOS, TOKENS, VOCABULARY
+from tests.tools.raw_text import EOS, TOKENS, VOCABULARY
 from tests.tools.test_custom_tools import custom
 from tests.tools.two_ends import ENDS, form_of, language_of, plain_reading, tool
 

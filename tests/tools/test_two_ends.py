@@ -14,10 +14,11 @@ from jsonschema import Draft202012Validator
 import logitkit as lk
 from logitkit.compiler.nested_grammars import instance_builder
 from logitkit.json_schema.string_set import StringSet
-from logitkit.languages import dispatch, sequence, xml_members
+from logitkit.languages import dispatch, sequence
 from tests.examples import examples
 from tests.in_step import masks_in_step
-from tests.tools.test_counted_xml import SCHEMAS, UNCOUNTED, VOCABULARY, counts, schema_of, walk
+from tests.tools.raw_text import VOCABULARY, counts, uncounted, walk
+from tests.tools.test_counted_xml import SCHEMAS, UNCOUNTED, schema_of
 from tests.tools.two_ends import ENDS, language_of, plain_reading
 
 LONG = {"type": "string", "maxLength": 64}
@@ -40,10 +41,7 @@ def test_masks_without_fragments(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         language = language_of(schema_of(name), ends)
         one = language.constraint(VOCABULARY)
         with monkeypatch.context() as patched:
-            patched.setattr(xml_members, "text_fragment", lambda *_: None)
-            patched.setattr(StringSet, "counts", lambda *_: False)
-            other = language.constraint(VOCABULARY, limits=replace(one.limits, work=one.limits.work + 1))
-            assert other.automaton.counting is None
+            other = uncounted(language, patched)
         for seed in range(examples(8)):
             compare(one, other, seed)
 

@@ -12,7 +12,8 @@ from logitkit.json_schema.string_set import StringSet
 from logitkit.languages import xml_arguments, xml_members
 from tests.examples import examples
 from tests.in_step import masks_in_step
-from tests.tools.test_counted_xml import VOCABULARY, schema_of
+from tests.tools.raw_text import VOCABULARY
+from tests.tools.test_counted_xml import schema_of
 
 LONGER = {"type": "string", "maxLength": 64}
 CLOSING: dict[str, dict[str, Any]] = {

@@ -226,3 +226,17 @@ def test_no_mark_is_left_in_a_schema() -> None:
 @given(cases())
 def test_random_types(case: Case) -> None:
     check(case, Counter())
+
+
+def test_an_int_beside_limited_numbers_is_one_that_a_float_holds() -> None:
+    """pydantic reads no greater integer that is written with a point."""
+    few_digits = Annotated[Decimal, Field(max_digits=3, decimal_places=1)]
+    accepts = acceptor(int | few_digits)
+    assert accepts("12.5")
+    assert accepts("123456789012345")
+    assert not accepts("84213169325776961739.0")
+    assert not accepts("84213169325776961739")
+    assert acceptor(int)("84213169325776961739")
+    above = acceptor(Annotated[Decimal, Field(ge=-2)] | Annotated[int, Field(gt=-2)])
+    assert above("-2")
+    assert not above("-3")

@@ -8,14 +8,27 @@ import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-__all__ = ["BOUNDS", "Number", "allows_none", "decimal_bound", "float_bound", "integer_bound", "largest_multiple"]
+__all__ = [
+    "BOUNDS",
+    "EXACT_DIGITS",
+    "Number",
+    "allows_none",
+    "decimal_bound",
+    "float_bound",
+    "integer_bound",
+    "largest_multiple",
+    "within",
+]
 
 Number: TypeAlias = int | float | Decimal | Fraction
 
 SMALLEST = 1e-30
 """The least number that is greater than a bound of 0."""
+
+# Numbers are read as floats, which are exact up to here; larger ones are written with an exponent by `dump_json`.
+EXACT_DIGITS = 15
 
 # The bits of a float.
 _DIGITS = 53
@@ -28,6 +41,18 @@ WITHIN: dict[str, Callable[[Fraction, Fraction], bool]] = {
 }
 BOUNDS = tuple(WITHIN)
 """The names of bounds in a type."""
+
+
+def within(found: dict[str, Any], bound: int) -> dict[str, Any]:
+    """Return the schema of numbers less than a bound and greater than its negative, unless it has bounds of its own.
+
+    Example:
+        >>> within({"type": "integer", "minimum": 0}, 100)
+        {'type': 'integer', 'minimum': 0, 'exclusiveMaximum': 100}
+    """
+    lower = {} if found.keys() & {"minimum", "exclusiveMinimum"} else {"exclusiveMinimum": -bound}
+    upper = {} if found.keys() & {"maximum", "exclusiveMaximum"} else {"exclusiveMaximum": bound}
+    return {**found, **lower, **upper}
 
 
 def allows_none(name: str, value: Number) -> bool:

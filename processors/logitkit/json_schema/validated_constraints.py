@@ -24,7 +24,7 @@ from logitkit.json_schema.added_constraints import (
     refused,
     without_keys,
 )
-from logitkit.json_schema.exact_bounds import BOUNDS, allows_none, float_bound, integer_bound
+from logitkit.json_schema.exact_bounds import BOUNDS, EXACT_DIGITS, allows_none, float_bound, integer_bound, within
 from logitkit.json_schema.validated_text import LENGTHS_OF
 
 Schema = dict[str, Any]
@@ -96,15 +96,18 @@ class ValidatedConstraints(GenerateJsonSchema):
         return {**inner, LENGTHS_OF: _lengths(constraints, inner.get(LENGTHS_OF, {}))} if constraints else inner
 
     def union_schema(self, schema: Any) -> Schema:
-        """Refuse a strict int beside other numbers with bounds: in JSON Schema, `1.0` is one of the integers."""
+        """Bound ints beside other numbers with bounds, since in JSON Schema, `1.0` is one of the integers; refuse strict ones."""
         strict = getattr(self._config, "strict", False)
         parts = list(_parts(schema))
-        if any(part["type"] == "int" and part.get("strict", strict) for part, _ in parts):
-            for part, is_constrained in parts:
-                if part["type"] in ("float", "decimal") and (is_constrained or part.keys() & KEYS):
-                    raise refused("a strict int in a union with other numbers that have bounds")
+        ints = [part for part, _ in parts if part["type"] == "int"]
+        has_others = any(
+            part["type"] in ("float", "decimal") and (is_constrained or part.keys() & KEYS)
+            for part, is_constrained in parts
+        )
+        if has_others and any(part.get("strict", strict) for part in ints):
+            raise refused("a strict int in a union with other numbers that have bounds")
         found: Schema = super().union_schema(schema)
-        return found
+        return _with_small_integers(found) if has_others and ints else found
 
     def chain_schema(self, schema: Any) -> Schema:
         """Return the values that constraints on text allow; refuse a value that must be of a second type too."""
@@ -237,6 +240,13 @@ def _parts(schema: Any) -> Iterator[tuple[Any, bool]]:
                 yield part, is_constrained or bool(constraints)
     else:
         yield inner, bool(constraints)
+
+
+def _with_small_integers(schema: Schema) -> Schema:
+    """Bound the integers of a union by what a float holds exactly: pydantic reads no greater one that is written with a point."""
+    if "anyOf" in schema:
+        return {**schema, "anyOf": list(map(_with_small_integers, schema["anyOf"]))}
+    return within(schema, 10**EXACT_DIGITS) if schema.get("type") == "integer" else schema
 
 
 def _meaningless(constraint: AddedConstraint) -> PydanticUserError:

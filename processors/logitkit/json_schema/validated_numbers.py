@@ -11,12 +11,19 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema
 
 from logitkit.json_schema import type_patterns as patterns
-from logitkit.json_schema.exact_bounds import BOUNDS, Number, allows_none, decimal_bound, float_bound, largest_multiple
+from logitkit.json_schema.exact_bounds import (
+    BOUNDS,
+    EXACT_DIGITS,
+    Number,
+    allows_none,
+    decimal_bound,
+    float_bound,
+    largest_multiple,
+    within,
+)
 
 Schema = dict[str, Any]
 
-# Numbers are read as floats, which are exact up to here; larger ones are written with an exponent by `dump_json`.
-_EXACT_DIGITS = 15
 # Nothing satisfies it.
 NO_NUMBER: Schema = {"type": "number", "minimum": 1, "maximum": 0}
 _SIGNS = {(): "-?", (("ge", 0),): "", (("gt", 0),): r"(?!0(?:\.0*)?$)"}
@@ -32,7 +39,7 @@ class ValidatedNumbers(GenerateJsonSchema):
             most = largest_multiple(float(step))
             schema = {**schema, "ge": max(schema.get("ge", -most), -most), "le": min(schema.get("le", most), most)}
         found = _numbers(schema, float_bound)
-        return _within(found, 10 ** (_EXACT_DIGITS + 1)) if finite else found
+        return within(found, 10 ** (EXACT_DIGITS + 1)) if finite else found
 
     def decimal_schema(self, schema: Any) -> Schema:
         """Return decimals as numbers and, if no bound other than 0 applies, as strings."""
@@ -44,9 +51,9 @@ class ValidatedNumbers(GenerateJsonSchema):
             numbers["type"] = "integer"
         elif places is not None:
             numbers["allOf"] = [{"multipleOf": float(f"1e-{places}")}]
-        most = _EXACT_DIGITS if digits is None else min(digits, _EXACT_DIGITS)
+        most = EXACT_DIGITS if digits is None else min(digits, EXACT_DIGITS)
         after = max(places or 0, _places(schema.get("multiple_of")))
-        numbers = _within(numbers, 10 ** max(most - after, 0))
+        numbers = within(numbers, 10 ** max(most - after, 0))
         if digits is not None and digits == places:
             numbers["not"] = {"const": 0}  # which has a digit before the point
         sign = _SIGNS.get(tuple([(name, schema[name]) for name in BOUNDS if schema.get(name) is not None]))
@@ -58,7 +65,7 @@ class ValidatedNumbers(GenerateJsonSchema):
         """Return fractions as numbers and, if there are no bounds, as strings."""
         numbers = _numbers(schema, float_bound)
         bounded = len(numbers) > 1
-        numbers = _within(numbers, 10**_EXACT_DIGITS)
+        numbers = within(numbers, 10**EXACT_DIGITS)
         return numbers if bounded else {"anyOf": [numbers, {"type": "string", "pattern": patterns.FRACTION}]}
 
     def complex_schema(self, schema: Any) -> Schema:
@@ -94,10 +101,3 @@ def _places(multiple: Number | None) -> int:
     """Return how many digits multiples of a number may have after the point."""
     exponent = Decimal(str(multiple or 1)).as_tuple().exponent
     return max(-exponent, 0) if isinstance(exponent, int) else 0
-
-
-def _within(found: Schema, bound: int) -> Schema:
-    """Return numbers less than a bound and greater than its negative."""
-    lower = {} if "minimum" in found else {"exclusiveMinimum": -bound}
-    upper = {} if "maximum" in found else {"exclusiveMaximum": bound}
-    return {**found, **lower, **upper}

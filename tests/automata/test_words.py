@@ -7,7 +7,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.compiler.nested_grammars.assembly import Words
+from logitkit.compiler.nested_grammars.words import Words
 from logitkit.limits import DEFAULT_LIMITS
 from tests.examples import examples
 

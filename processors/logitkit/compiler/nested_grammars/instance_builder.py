@@ -1,8 +1,17 @@
 """Instances of fragments in an automaton: which fragments are copied and which are called, and the states of the instances.
 
-A fragment is the automaton of a set of strings. In `{"a": <string>, "b": <string>}`, the fragment for strings is entered at two
-quotes and left to two different states, so it is copied twice. Positions from which a string leads on to the same states share an
-instance. A fragment whose instances would be large is called instead, and has one instance for all its calls.
+A fragment is the automaton of a set of strings, or of other text that calls nothing. In `{"a": <string>, "b": <string>}`, the
+fragment for strings is entered at two quotes, and the text continues in two different states. So the fragment has two
+instances. Quotes whose strings continue in the same states share an instance.
+
+A fragment whose instances would have many states is called instead: it has one instance, and each quote pushes a frame, which
+says where the text continues.
+
+By hand, for a fragment of 3 states: 800 quotes whose strings continue in 800 different states would take 2,400 states for the
+instances. That is more than `LARGE_INSTANCES`, so one instance of 3 states and 800 frames are built.
+
+Invariants: a fragment is called only where nothing else begins with the same byte, where no string is excluded from it, and if
+all its ends have the same mark.
 """
 
 from __future__ import annotations
@@ -24,14 +33,14 @@ from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, Stri
 from logitkit.compiler.nested_grammars.part import Called, Part
 from logitkit.limits import Limits
 
-__all__ = ["InstanceBuilder", "Quote", "add_rows"]
+__all__ = ["Entrances", "InstanceBuilder", "Quote", "add_rows"]
 
 Ints = NDArray[np.int64]
 
-# Instances of one fragment with more states in all are large: the fragment is called instead, which takes a place on the stack.
+# A fragment is called if its instances would have more states than this in all. A call takes a place on the stack.
 LARGE_INSTANCES = 2_000
 
-# An instance that counts characters takes as long as this many states: there is an action for each number of them in a token.
+# An instance that counts characters takes as long as this many states: a token has one action for each number of characters.
 LARGE_COUNTED = 250
 
 
@@ -39,20 +48,38 @@ class Quote(NamedTuple):
     """A quote that begins a string, or the byte before another text whose automaton is known.
 
     Args:
-        state: The state.
+        state: The state in which the quote is read.
         byte: The byte.
-        called: The rules that are called.
+        called: The rules that it calls.
         fragment: The number of their fragment.
-        return_states: The state after each set of marks.
-        excluded: Words that are among the strings called: the state reads the word, and calls all other strings.
+        exits: The state after each end of the fragment.
+        excluded: Words that are also strings of these rules. The state reads the word, and calls all other strings.
     """
 
     state: int
     byte: int
     called: Called
     fragment: int
-    return_states: tuple[tuple[int, int], ...]
+    exits: tuple[int, ...]
     excluded: tuple[int, ...] = ()
+
+
+class Entrances(NamedTuple):
+    """Where fragments are entered, one entry for each quote: [N] each.
+
+    Args:
+        state: The state in which the quote is read.
+        symbol: The class of the quote, as a byte.
+        instance: The instance that it enters.
+        root: The root of the texts that are excluded there, 0 if none are.
+        frame: The frame that the quote pushes, -1 if it pushes none.
+    """
+
+    state: Ints
+    symbol: Ints
+    instance: Ints
+    root: Ints
+    frame: Ints
 
 
 class InstanceBuilder:
@@ -63,8 +90,8 @@ class InstanceBuilder:
         parts: Its parts.
         limits: Bounds on the result.
         share: Whether a fragment whose instances are large is called instead.
-        spelled: [256] bool, which bytes are tokens. A string that is called or counted does not know what must follow it, or how
-            long it must be, so it needs a token for each byte that may be read. None: all are.
+        spelled: [256] bool, which bytes are tokens; None: all are. A string that is called does not know what must follow it,
+            and one that is counted does not know how long it must be. So both need a token for each byte that may be read.
     """
 
     def __init__(
@@ -79,21 +106,20 @@ class InstanceBuilder:
         brackets = [b for part in parts.values() for row in part.brackets for b in row.values()]
         called = dict.fromkeys(b.called for b in brackets)
         self.strings = dict.fromkeys(c for c in called if isinstance(grammar.rules[c[0][0]], Strings | TextFragment))
+        # The parts that have states of their own, which are numbered first of all.
         self.bodies = {c: i for i, c in enumerate(c for c in parts if c not in self.strings)}
         self.dfas = [parts[c].over_bytes(limits) for c in self.bodies]
         shift = FIRST_STATE + starts(np.array([len(d.step) - FIRST_STATE for d in self.dfas]))
         self.first: list[int] = shift.tolist()
-        # By what is called, and whether words stand beside it.
-        entered = dict.fromkeys((b.called, b.beside_words) for b in brackets if b.called in self.strings)
-        excluded = {byte for c in self.strings for text in self._excluded(c) for byte in text}
-        read = {word for c in self.bodies for row in parts[c].words for word in row}
         blocks = [c for c in called if c not in self.strings and self._is_block(c)]
-        openings = "".join(grammar.rules[c[0][0]].opening for c in (*self.strings, *blocks))
-        told = b'[{"' + openings.encode() + bytes(excluded) + b"".join(grammar.words[word] for word in read)
-        self._add_fragments([*entered], told, counted=True)
-        if spelled is not None and not self._are_spelled(spelled, told):
+        self.blocks = frozenset(self.bodies[c] for c in blocks)
+        # By what is called, and whether words stand beside it.
+        entered = [*dict.fromkeys((b.called, b.beside_words) for b in brackets if b.called in self.strings)]
+        apart = self._bytes_apart(blocks)
+        self._add_fragments(entered, apart, counted=True)
+        if spelled is not None and not self._are_spelled(spelled, apart):
             self.share = False
-            self._add_fragments([*entered], told, counted=False)
+            self._add_fragments(entered, apart, counted=False)
         # Without brackets, strings that are written in place are followed better with all tokens at once, unless others are
         # counted. With brackets, the fragments inside of them are worth more.
         in_place = len(self.bodies) == 1 and parts[()].has_strings
@@ -101,24 +127,30 @@ class InstanceBuilder:
         self.knows_fragments = bool(blocks) or (bool(self.fragments or grammar.words) and not in_place)
         self.share &= self.knows_fragments
         self.excluded = Excluded(self.byte_class)
-        # Of what is called without some words: the root of the texts that are excluded.
+        # The root of the texts that are excluded, by what is called and the words that it is called without.
         self.roots: dict[tuple[Called, tuple[int, ...]], int] = {}
-        self.blocks = frozenset(self.bodies[c] for c in blocks)
-        # The numbers of the ends, frames, calls and instances that are found on the way through the parts.
+        # Numbers are given in the order in which ends, frames, calls and instances are met.
         self.ends: dict[tuple[int, int], int] = {}
         self.frames: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
         self.calls: dict[tuple[int, int], int] = {}
         self.instances: dict[tuple[int, tuple[int, ...]], int] = {}
-        # The fragments that are called, and the instance which each of them is.
+        # The instance of each fragment that is called.
         self.called: dict[int, int] = {}
 
     def _is_block(self, called: Called) -> bool:
-        """Whether calls do not count as nesting."""
+        """Whether calls of these rules do not count as nesting."""
         rules = [self.grammar.rules[number] for number, _ in called]
         return not any(isinstance(d, Strings | TextFragment) or d.recurs for d in rules)
 
-    def _add_fragments(self, entered: list[tuple[Called, bool]], told: bytes, counted: bool) -> None:
-        """Find the fragments, and the classes of bytes that all parts, fragments and some bytes tell apart."""
+    def _bytes_apart(self, blocks: list[Called]) -> bytes:
+        """Return the bytes that need a class of their own: those that begin calls, and those of words and excluded texts."""
+        openings = "".join(self.grammar.rules[c[0][0]].opening for c in (*self.strings, *blocks))
+        excluded = {byte for c in self.strings for text in self._excluded(c) for byte in text}
+        read = {word for c in self.bodies for row in self.parts[c].words for word in row}
+        return b'[{"' + openings.encode() + bytes(excluded) + b"".join(self.grammar.words[word] for word in read)
+
+    def _add_fragments(self, entered: list[tuple[Called, bool]], apart: bytes, counted: bool) -> None:
+        """Number the fragments, and find classes of bytes for all parts and fragments together."""
         numbers: dict[bytes, int] = {}
         self.fragments: list[StringFragment] = []
         self.fragment_of: dict[tuple[Called, bool], int] = {}
@@ -128,12 +160,12 @@ class InstanceBuilder:
             if len(numbers) > len(self.fragments):
                 self.fragments.append(fragment)
         classes = [*(d.byte_class for d in self.dfas), *(fragment.byte_class for fragment in self.fragments)]
-        self.byte_class, self.columns = common_byte_classes(classes, told)
+        self.byte_class, self.columns = common_byte_classes(classes, apart)
 
-    def _are_spelled(self, spelled: NDArray[np.bool_], told: bytes) -> bool:
+    def _are_spelled(self, spelled: NDArray[np.bool_], apart: bytes) -> bool:
         """Whether each class of bytes that may be read has a byte that is a token."""
         read = np.zeros(len(self.columns[0]), bool)
-        read[self.byte_class[[*told]]] = True
+        read[self.byte_class[[*apart]]] = True
         steps = [*(dfa.step for dfa in self.dfas), *(fragment.step for fragment in self.fragments)]
         for step, columns in zip(steps, self.columns, strict=True):
             read |= (step != DEAD).any(axis=0)[columns]
@@ -162,90 +194,110 @@ class InstanceBuilder:
             self.roots[key] = self.excluded.add((*self._excluded(quote.called), *words))
         return self.roots[key]
 
-    def entered(self, quoted: list[Quote], step: NDArray[np.int32]) -> Ints:
-        """Decide which fragments are copied, and which are called as they are large and would be copied many times.
+    def entrances(self, quotes: list[Quote], step: NDArray[np.int32]) -> Entrances:
+        """Find the instance that each quote enters, and decide which fragments are called.
 
-        Returns:
-            For each quote: its state, its class of bytes, the instance that it enters, the root of the texts that are excluded,
-            and the frame that it pushes, -1 if it pushes none.
+        Args:
+            quotes: The quotes.
+            step: The table of the states in which they are read.
         """
-        exits = [self._exits(quote) for quote in quoted]
-        size: Counter[int] = Counter()
-        for fragment, _ in {(quote.fragment, where) for quote, where in zip(quoted, exits, strict=True)}:
-            size[fragment] += (
-                self.fragments[fragment].size if self.fragments[fragment].counted is None else LARGE_COUNTED
-            )
+        may_be_called = self._callable(quotes)
         rows = []
-        for quote, where in zip(quoted, exits, strict=True):
-            fragment, root, frame = quote.fragment, self._root(quote), -1
-            may_be_called = quote.byte == QUOTE or self.fragments[fragment].is_text
-            alone = may_be_called and root == 0 and step[quote.state, self.byte_class[quote.byte]] == DEAD
-            large, marks = (
-                size[fragment] > max(LARGE_INSTANCES, self.fragments[fragment].size),
-                {*self.fragments[fragment].marks},
-            )
-            if self.share and alone and large and len(marks) == 1:
-                body, (mark,) = len(self.bodies) + fragment, marks
-                end = self.ends.setdefault((body, mark), len(self.ends))
-                frame = self.frames.setdefault((body, ((mark, where[0]),)), len(self.frames))
-                instance = self.called[fragment] = self.instances.setdefault(
-                    (fragment, (NestedStep.end(end),) * len(where)), len(self.instances)
-                )
+        for quote in quotes:
+            fragment, symbol, root = quote.fragment, self.byte_class[quote.byte], self._root(quote)
+            begins_alone = root == 0 and step[quote.state, symbol] == DEAD
+            if begins_alone and fragment in may_be_called:
+                frame, instance = self._call(fragment, quote.exits)
             else:
-                instance = self.instances.setdefault((fragment, where), len(self.instances))
-            rows.append((quote.state, self.byte_class[quote.byte], instance, root, frame))
-        return np.array(rows, np.int64).reshape(-1, 5).T
+                frame, instance = -1, self.instances.setdefault((fragment, quote.exits), len(self.instances))
+            rows.append((quote.state, symbol, instance, root, frame))
+        return Entrances(*np.array(rows, np.int64).reshape(-1, 5).T)
 
-    def _exits(self, quote: Quote) -> tuple[int, ...]:
-        after = dict(quote.return_states)
-        return tuple(after[marks] for marks in self.fragments[quote.fragment].marks)
+    def _callable(self, quotes: list[Quote]) -> set[int]:
+        """Return the fragments that are called where they begin alone: their instances would be large."""
+        if not self.share:
+            return set()
+        size: Counter[int] = Counter()
+        for number, _ in {(quote.fragment, quote.exits) for quote in quotes}:
+            fragment = self.fragments[number]
+            size[number] += fragment.size if fragment.counted is None else LARGE_COUNTED
+        begins = {quote.fragment for quote in quotes if quote.byte == QUOTE or self.fragments[quote.fragment].is_text}
+        return {
+            number
+            for number in begins
+            if size[number] > max(LARGE_INSTANCES, self.fragments[number].size)
+            and len({*self.fragments[number].marks}) == 1
+        }
 
-    def add_instances(self, step: NDArray[np.int32], quoted: Ints) -> FragmentInstances:
-        """Put instances of fragments after all states, and after these override states, in place."""
-        source, opening, instance, root, frame = quoted
-        fragment_of = np.array([fragment for fragment, _ in self.instances], np.int64)
-        sizes = np.array([fragment.size for fragment in self.fragments], np.int64)[fragment_of]
-        first = len(step) + starts(sizes)
-        before = len(step)
+    def _call(self, fragment: int, exits: tuple[int, ...]) -> tuple[int, int]:
+        """Return the frame that a quote pushes to call a fragment, and the instance that all calls share."""
+        body, (mark,) = len(self.bodies) + fragment, {*self.fragments[fragment].marks}
+        end = self.ends.setdefault((body, mark), len(self.ends))
+        frame = self.frames.setdefault((body, ((mark, exits[0]),)), len(self.frames))
+        shared = fragment, (NestedStep.end(end),) * len(exits)
+        instance = self.called[fragment] = self.instances.setdefault(shared, len(self.instances))
+        return frame, instance
+
+    def add_instances(self, step: NDArray[np.int32], at: Entrances) -> FragmentInstances:
+        """Add the states of instances to a table, and then override states, in place.
+
+        Args:
+            step: The table of all other states.
+            at: Where fragments are entered.
+        """
+        others = len(step)
+        fragment = np.array([number for number, _ in self.instances], np.int64)
+        first = self._add_copies(step, fragment)
+        text, entered = step[at.state, at.symbol].astype(np.int64), first[at.instance]
+        overriding = np.flatnonzero((text != DEAD) | (at.root != 0))
+        places = zip(*(column[overriding].tolist() for column in (text, at.root, entered)), strict=True)
+        found = literal_overrides(step, others, self.excluded, [*places], self.limits)
+        entered[overriding] = found.entered
+        base_state = np.append(np.zeros(len(step), np.int64), found.base_state)
+        add_rows(step, len(found.step))
+        step[len(step) - len(found.step) :] = found.step
+        calls = [
+            NestedStep.call(self.calls.setdefault((len(self.bodies) + number, frame), len(self.calls)))
+            if frame >= 0
+            else DEAD
+            for number, frame in zip(fragment[at.instance].tolist(), at.frame.tolist(), strict=True)
+        ]
+        step[at.state, at.symbol] = np.where(at.frame >= 0, calls, entered)
+        pushed = np.zeros(len(self.frames), bool)
+        pushed[at.frame[at.frame >= 0]] = True
+        # Fragments of other text are entered like any state, so tokens that begin before them are followed byte by byte.
+        by_quote = at.symbol == self.byte_class[QUOTE]
+        return FragmentInstances(
+            fragments=tuple(self.fragments),
+            fragment=fragment,
+            first=first,
+            exits=tuple(exits for _, exits in self.instances),
+            opening=at.state[by_quote],
+            opened=at.instance[by_quote],
+            entered=entered[by_quote],
+            frame=at.frame[by_quote],
+            base_state=base_state,
+            strings=pushed,
+        )
+
+    def _add_copies(self, step: NDArray[np.int32], fragment: Ints) -> Ints:
+        """Add a copy of the states of each instance's fragment, in place; return the first state of each."""
+        first = len(step) + starts(np.array([f.size for f in self.fragments], np.int64)[fragment])
         self.limits.check_states(int(first[-1]))
         self.limits.check_work(int(first[-1]) * step.shape[1] // 4)
         own = [
-            fragment.step[FIRST_STATE:][:, c]
-            for fragment, c in zip(self.fragments, self.columns[len(self.dfas) :], strict=True)
+            f.step[FIRST_STATE:][:, columns]
+            for f, columns in zip(self.fragments, self.columns[len(self.dfas) :], strict=True)
         ]
-        add_rows(step, int(first[-1]) - before)
-        for (fragment, leads), begin in zip(self.instances, first.tolist(), strict=False):
-            copied = np.arange(begin - FIRST_STATE, begin + len(own[fragment]), dtype=np.int32)
+        add_rows(step, int(first[-1]) - len(step))
+        for (number, exits), begin in zip(self.instances, first.tolist(), strict=False):
+            end = begin + len(own[number])
+            copied = np.arange(begin - FIRST_STATE, end, dtype=np.int32)
             copied[:FIRST_STATE] = DEAD
-            does = ByStep(copied, 0, len(leads))
-            does.ends[:] = leads
-            step[begin : begin + len(own[fragment])] = does.values[own[fragment]]
-        states = len(step)
-        text = step[source, opening].astype(np.int64)
-        entered = first[instance]
-        overriding = np.flatnonzero((text != DEAD) | (root != 0))
-        places = [*zip(text[overriding].tolist(), root[overriding].tolist(), entered[overriding].tolist(), strict=True)]
-        found = literal_overrides(step, before, self.excluded, places, self.limits)
-        entered[overriding] = found.entered
-        add_rows(step, len(found.step))
-        step[states:] = found.step
-        calls = [
-            NestedStep.call(self.calls.setdefault((len(self.bodies) + fragment_of[c], f), len(self.calls)))
-            if f >= 0
-            else DEAD
-            for c, f in zip(instance.tolist(), frame.tolist(), strict=True)
-        ]
-        step[source, opening] = np.where(frame >= 0, calls, entered)
-        base_state = np.concatenate([np.zeros(states, np.int64), found.base_state])
-        exits = tuple(exits for _, exits in self.instances)
-        pushed = np.zeros(len(self.frames), bool)
-        pushed[frame[frame >= 0]] = True
-        # The other texts are entered like any state: what tokens do that begin before them is followed byte by byte.
-        by_quote = opening == self.byte_class[QUOTE]
-        source, instance, entered, frame = (column[by_quote] for column in (source, instance, entered, frame))
-        return FragmentInstances(
-            tuple(self.fragments), fragment_of, first[:-1], exits, source, instance, entered, frame, base_state, pushed
-        )
+            leads = ByStep(copied, 0, len(exits))
+            leads.ends[:] = exits
+            step[begin:end] = leads.values[own[number]]
+        return first[:-1]
 
 
 def add_rows(step: NDArray[np.int32], count: int) -> None:

@@ -276,6 +276,6 @@ def test_languages_whose_calls_cannot_be_distinguished_are_written_in_place() ->
 def test_a_part_has_other_numbers_of_calls_and_words_for_another_grammar() -> None:
     bracket = Bracket(((0, 0),), ((1, 2),), excluded=(3,))
     part = Part(None, Alphabet.of([]), [{'"': bracket}], [{3: 1, 4: 1}], [{}], [0])
-    renamed = part.renamed({0: 5}, {3: 7})
-    assert renamed.brackets == [{'"': Bracket(((5, 0),), ((1, 2),), excluded=(7,))}]
-    assert renamed.words == [{7: 1, 4: 1}]
+    found = part.renumbered({0: 5}, {3: 7})
+    assert found.brackets == [{'"': Bracket(((5, 0),), ((1, 2),), excluded=(7,))}]
+    assert found.words == [{7: 1, 4: 1}]

@@ -150,7 +150,7 @@ class Assembly(InstanceBuilder):
         step = np.zeros((states, width), np.int32)
         for dfa, columns, first in zip(self.dfas, self.columns, self.first, strict=False):
             last = first + len(dfa.step) - FIRST_STATE
-            # What each target of the part becomes. Ends are put in here, as the table has many more entries than targets.
+            # The new step for each target of the part. Ends are put in here, as the table has many more entries than targets.
             leads = np.arange(first - FIRST_STATE, last, dtype=np.int32)
             leads[:FIRST_STATE] = DEAD
             leads = np.where(end_of[leads] >= 0, NestedStep.end(end_of[leads]), leads).astype(np.int32)

@@ -1,4 +1,13 @@
-"""From a grammar to one automaton over bytes."""
+"""From a nested grammar to one automaton over bytes: all steps of this package.
+
+1. Each rule becomes a part: an automaton over characters that may call other parts (`parts`).
+2. The parts become one automaton over bytes (`assembly`), without states that lead nowhere (`live`).
+3. Text of a limited number of tokens gets its layers (`token_limits`), and free text becomes fragments (`text_regions`).
+
+By hand, for nested brackets such as `[[][]]`: `assembly` shows the automaton after step 2. Step 3 changes nothing.
+
+A grammar without calls may have too many states. Then, with `share`, the bytes inside of characters are called instead.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +44,13 @@ def nested_grammar_dfa(
         limits: Bounds on the result.
         share: Whether to call large strings that stand in many places, and the bytes inside of characters if there are too many
             states otherwise.
-        spelled: [256] bool, which bytes are tokens; None: all are. If one that may be read is not, strings are not called, and
-            their characters are not counted.
+        spelled: [256] bool, which bytes are tokens; None: all are. If a byte that may be read is not a token, strings are not
+            called, and their characters are not counted.
 
     Raises:
-        PatternTooLarge: A limit is exceeded, or too many calls cannot be told apart by their brackets.
-        ConfigurationError: A bracket begins both a call and other text, a rule continues after its closing bracket, or
-            a token whatever its text is and other text begin in one place.
+        PatternTooLarge: A limit is exceeded, or one bracket calls too many rules.
+        ConfigurationError: A bracket begins both a call and other text, a rule continues after its closing bracket, or any
+            token (`WHOLE`) and other text begin in one place.
     """
     if not grammar.words and not grammar.special_tokens and not has_calls(grammar.main):
         return NestedDfa.of(byte_dfa_of(grammar.main, limits))
@@ -71,7 +80,7 @@ def _with_called_characters(grammar: NestedGrammar, parts: dict[Called, Part], l
     """Compile a grammar without calls to an automaton that calls the bytes inside of characters.
 
     Returns:
-        None if the grammar has calls, words or limits of tokens, or reads ASCII only.
+        The automaton, or None if the grammar has calls, words or limits of tokens, or reads ASCII only.
 
     Raises:
         PatternTooLarge: A limit is exceeded in this way too.

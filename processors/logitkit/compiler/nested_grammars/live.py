@@ -1,6 +1,13 @@
-"""Leave out the states of an automaton that no text leads to, or from which no text can be ended.
+"""Leave out the states of an automaton to which no text leads, or from which no text can be completed.
 
-In a state from which no text can be ended, a row would be stuck. How deep brackets must nest on the way to an end is found too.
+In a state from which no text can be completed, a row would be stuck. For all other states, this also finds how many brackets
+must be opened at once on the way to the end.
+
+By hand, for `[` and then either `]` or a call of rule 1, where no text belongs to rule 1: the call leads nowhere, so it is left
+out, and `]` remains. If rule 1 is `{` and `}`, both remain. The state after `[` needs 0 brackets, as it may read `]`.
+
+Invariants: an instance of a fragment stays whole or is left out. In an instance whose ends all lead to the same state, all
+states do the same here as the first one. So they are followed as one state, because strings may be long.
 """
 
 from __future__ import annotations
@@ -22,14 +29,18 @@ __all__ = ["live"]
 
 
 def live(dfa: NestedDfa) -> NestedDfa:
-    """Leave out the states from which no text can be ended, and find out how deep the others must go for that."""
+    """Leave out the states that lead nowhere or are never reached, and find what the others need.
+
+    Raises:
+        BracketsOverlap: Text can be completed after some texts of a call, but not after others.
+    """
     # The instance of a fragment that each state belongs to.
     owner = np.full(dfa.states, -1) if dfa.instances is None else dfa.instances.of_states()
     moves = _moves(dfa, owner)
     reached = met = moves.reached(dfa)
     if dfa.instances is not None:
         met = _with_whole_instances(reached, dfa, dfa.instances, owner)
-    # States that no text leads to are cut off, as those of a text that goes on beside a fragment.
+    # Some states of words are never reached, because override states take their place.
     backwards = Backwards(dfa, moves, met)
     lives, ended = alive(dfa, backwards)
     if dfa.instances is not None:
@@ -51,16 +62,16 @@ def live(dfa: NestedDfa) -> NestedDfa:
     known = np.concatenate([np.arange(FIRST_STATE), kept])
     number = np.zeros(dfa.states, np.int64)
     number[kept] = FIRST_STATE + np.arange(len(kept))
-    # The states after a call that no text leads to do not matter.
+    # Where a call never ends, the states after it do not matter.
     ends = backwards.calls(dfa) & (need[dfa.entry] < NEVER)
     usable = ends & holds_after_call(dfa, need < NEVER)
     if (ends & ~usable & ~holds_after_call(dfa, need == NEVER)).any():
         raise BracketsOverlap("after some texts of a call no text can be ended, but after others it can")
     left = np.flatnonzero(usable)
-    # The new meaning of each step of the table.
+    # The new step for each step of the table.
     means = dfa.renumbered_steps(number.astype(np.int32))
     means.calls[:] = np.where(usable, NestedStep.call(np.cumsum(usable) - 1), DEAD)
-    # Nothing looks at the moves from here on, and the tables are large.
+    # They are not used again, and the tables are large.
     del moves, backwards
     instances = None if dfa.instances is None else _left(dfa.instances, number, len(known), owner)
     step = renumbered_table(dfa.step, known, means)
@@ -89,13 +100,13 @@ def live(dfa: NestedDfa) -> NestedDfa:
 def _never_entered(
     need: NDArray[Any], reached: NDArray[np.bool_], instances: FragmentInstances, owner: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return the states that no text leads to and none ends after, of instances that are needed: these stay whole.
+    """Return the dead states of instances that have other, live states: these instances stay whole.
 
-    They are there if some texts of a fragment, and all that have one of its ends, are read as words instead.
+    Such states exist if the texts of one end of a fragment are all read as words instead.
     """
     needed = np.zeros(len(instances.fragment) + 1, bool)
     needed[owner[need < NEVER]] = True
-    # All states of an instance with one exit are as its first one.
+    # An instance whose ends all lead to the same state is dead or live as a whole.
     needed[:-1] &= np.array([len({*exits}) > 1 for exits in instances.exits], bool)
     needed[-1] = False
     found: NDArray[np.bool_] = needed[owner] & ~reached & (need == NEVER)
@@ -105,10 +116,10 @@ def _never_entered(
 def _left(
     instances: FragmentInstances, number: NDArray[np.int64], states: int, owner: NDArray[np.int64]
 ) -> FragmentInstances | None:
-    """Return the instances that are left, None if they are not known any more.
+    """Return the instances that are left, None if one of them is no longer whole.
 
     Raises:
-        BracketsOverlap: They are not known any more, and count characters or are called: then the automaton alone is not enough.
+        BracketsOverlap: One of them is no longer whole, and some count characters or are called.
     """
     found = instances.renumbered(number, states, owner)
     if found is None and (
@@ -119,14 +130,14 @@ def _left(
 
 
 def _renumbered(leads: NDArray[np.int64], number: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where the states that are left are led by a special token; those that stand for no state are led nowhere."""
+    """Return where a special token leads from the states that are left. It leads nowhere from dead and finished ones."""
     found = number[leads]
     found[:FIRST_STATE] = DEAD
     return found
 
 
 def _moves(dfa: NestedDfa, owner: NDArray[np.int64]) -> Moves:
-    """Return what the states do: an instance with one exit has one state, the first, as strings may be long."""
+    """Return the moves of all states, in which an instance whose ends lead to the same state has one state, its first."""
     means = dfa.renumbered_steps(np.arange(dfa.states, dtype=np.int32))
     if dfa.instances is None:
         found = [Moves.of(dfa.step, np.arange(dfa.states), means)]
@@ -139,13 +150,12 @@ def _moves(dfa: NestedDfa, owner: NDArray[np.int64]) -> Moves:
 
 
 def _of_instances(dfa: NestedDfa, instances: FragmentInstances, owner: NDArray[np.int64], means: ByStep) -> list[Moves]:
-    """Return what bytes make the states do, where there are instances of fragments."""
+    """Return the moves by bytes of an automaton with instances of fragments."""
     single = np.array([exits[0] if len({*exits}) == 1 else DEAD for exits in instances.exits], np.int64)
     short = np.append(single != DEAD, False)[owner]
     within = np.flatnonzero(short)
     means.states[within] = instances.first[owner[within]]
-    # Strings that are called need nothing: there is room for one of them wherever there is room for a bracket. So
-    # the byte that opens one leads at once to what follows it.
+    # There is always room for the frame of a string. So the byte that calls a string leads straight to the state after it.
     called = np.flatnonzero(instances.strings[dfa.frame])
     means.calls[called] = dfa.return_state[:, dfa.frame[called]].max(axis=0, initial=DEAD)
     alone = np.flatnonzero(single != DEAD)
@@ -155,7 +165,7 @@ def _of_instances(dfa: NestedDfa, instances: FragmentInstances, owner: NDArray[n
 def _with_whole_instances(
     met: NDArray[np.bool_], dfa: NestedDfa, instances: FragmentInstances, owner: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return some states with all those of their instances, and of the instances that are called and lead to some of them."""
+    """Add to some states, [S] bool, all states of their instances, and of called instances whose ends lead to them."""
     kept = np.zeros(len(instances.fragment) + 1, bool)
     kept[owner[met]] = True
     called = [instance for instance, exits in enumerate(instances.exits) if NestedStep.is_end(exits[0])]
@@ -167,7 +177,7 @@ def _with_whole_instances(
 
 
 def _of_whole_instances(found: NDArray[Any], instances: FragmentInstances, owner: NDArray[np.int64]) -> NDArray[Any]:
-    """Return what holds for each state, given what holds for the first state of each instance with one exit."""
+    """Copy a value of states from the first state of each instance whose ends lead to the same state to its other states."""
     single = np.array([len({*exits}) == 1 for exits in instances.exits], bool)
     within = np.flatnonzero(owner >= 0)
     within = within[single[owner[within]]]

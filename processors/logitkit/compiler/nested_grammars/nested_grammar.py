@@ -1,6 +1,16 @@
 """Languages with nesting, such as that of a recursive JSON Schema: syntax trees that call each other inside brackets.
 
-A tree of one grammar as part of a larger one, in which calls, words and special tokens have other numbers.
+A regular expression cannot say that every `[` has a `]`. So a `NestedGrammar` has rules besides its main tree, and trees call
+rules. A call stands for the opening bracket, the texts after it, and the closing bracket.
+
+By hand, for nested brackets such as `[[][]]`: rule 0 has the opening `[`, and its body is `Call(0)` any number of times, and
+then `]`. The main tree is `Call(0)`.
+
+A grammar may become part of a larger one, as where a tag holds JSON. There, its rules, words and special tokens have other
+numbers: `renumbered` changes them in a tree, and `RenumberedRule` in a rule.
+
+Invariants: a text of a rule begins with the rule's opening, and no longer text of the rule begins with it. No word is a prefix
+of another word.
 """
 
 from __future__ import annotations
@@ -20,17 +30,16 @@ __all__ = ["NestedGrammar", "NestedRule", "RenumberedRule", "Strings", "TextFrag
 
 @dataclass(frozen=True, slots=True)
 class NestedRule:
-    """The texts `opening` + a text of `body`. There are some, or a bracket could be followed by what leads nowhere.
+    """The texts that consist of `opening` and a text of `body`. At least one text belongs to the body.
 
     Args:
-        opening: The bracket that a text of the rule begins with, and that begins nothing else where it is called; or the
-            comma before a block of items.
-        body: The rest, up to and with the closing bracket that belongs to it, or the comma after the block. No text of the
-            body goes on after that.
-        known_as: A name that it has in all grammars in which it stands, so that it is worked out once; None: it has none.
+        opening: The bracket that the texts begin with, or the comma before a block of items.
+        body: The rest, including the closing bracket, or the comma after the block. No text of the body continues after it.
+        known_as: A name for the rule in all grammars that contain it, so that it is compiled once; None: it has no name.
         calls: The rules that it calls, in an order that belongs to that name.
         recurs: Whether it may be called inside of itself, as far as is known. If not, its calls do not count as nesting.
-        block: Equal for blocks of the same number of the same items, which may be called together: they end at once.
+        block: Equal for blocks of the same number of the same items. Such blocks may be called together, because they end at
+            the same byte.
     """
 
     opening: Literal["{", "[", ","]
@@ -42,20 +51,20 @@ class NestedRule:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The words that it reads, in an order that belongs to its name; they have the same numbers in all grammars."""
+        """No words: those that the rule reads have the same numbers in all grammars."""
         return ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RenumberedRule:
-    """A rule of one grammar that stands in a larger one, where what it calls and reads has other numbers.
+    """A rule of one grammar as part of a larger grammar, in which rules and words have other numbers.
 
     Args:
-        inner: The rule in its own grammar. Some text belongs to it.
+        inner: The rule in its own grammar. At least one text belongs to it.
         known_as: Its name, as in `NestedRule`.
         calls: The rules that it calls, in an order that belongs to that name.
-        words: The number here of each word of its own grammar.
-        numbers: The number here of each rule of its own grammar.
+        words: For each word of its own grammar, the number in the larger one.
+        numbers: For each rule of its own grammar, the number in the larger one.
     """
 
     inner: NestedRule
@@ -81,19 +90,21 @@ class RenumberedRule:
 
     @property
     def body(self) -> Node:
-        """The texts after that, with the numbers that are used here."""
+        """The texts after the opening, with the numbers of the larger grammar."""
         return renumbered(self.inner.body, self.numbers, self.words)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Strings:
-    """Texts that begin with a quote and call nothing. Other texts may begin so beside them, if none of these is among them.
+    """Texts that begin with a quote and call nothing, such as any name but `"id"`.
+
+    Words may be read in the same place, such as `"id"`, if they are not among the texts.
 
     Args:
-        fragment: The texts after the quote, and some texts besides.
-        excluded: These texts, without the closing quote.
-        tree: Returns what follows the quote as a tree, which is needed where one of several sets of strings may begin.
-        uncounted: Returns a fragment of the same texts that does not count characters, for places where words stand beside them.
+        fragment: The texts after the quote, and the excluded ones.
+        excluded: The excluded texts, without the closing quote.
+        tree: Returns the texts after the quote as a tree, for places where one of several sets of strings may begin.
+        uncounted: Returns a fragment of the same texts that does not count characters, for places where words may be read.
     """
 
     fragment: StringFragment
@@ -108,22 +119,22 @@ class Strings:
 
     @property
     def body(self) -> Node:
-        """The texts after that."""
+        """The texts after the quote."""
         return self.tree()
 
     def holds(self, text: bytes) -> bool:
-        """Whether a text is one of them, with its quotes."""
+        """Whether a text, with its quotes, is one of them."""
         return text[:1] == b'"' and text[1:-1] not in self.excluded and self.fragment.holds(text[1:])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TextFragment:
-    """Texts that call nothing, as between two tags; their characters may be counted.
+    """Texts that call nothing, such as the text between two tags. Their characters may be counted.
 
     Args:
-        opening: A byte that comes before the texts, and belongs to the rule; neither a quote nor a bracket.
-        fragment: The texts after it, up to a byte after which none of them goes on.
-        tree: Returns what follows the opening as a tree, which is needed where other text begins in the same place.
+        opening: The first byte of the texts; neither a quote nor a bracket.
+        fragment: The texts after it. No text continues after the byte that ends it.
+        tree: Returns the texts after the opening as a tree, for places where other text begins too.
     """
 
     opening: str
@@ -138,17 +149,18 @@ class TextFragment:
 
 @dataclass(frozen=True, slots=True)
 class NestedGrammar:
-    """A main tree and the rules that it and they call, by `Call(index)`: recursion is what a finite automaton lacks.
+    """A main tree, and the rules that trees call by `Call(index)`.
 
     Args:
         main: The language of the whole text.
-        rules: The rules that are called, by index.
-        words: Texts of which none begins another one. `Symbol.word(i)` stands for the whole of text `i`, so that long names are
-            one step of what is worked out over characters.
-        special_tokens: The ids of special tokens. `Symbol.special_token(i)` stands for token `i` of them; only `main` has such
-            ones. The id `OTHERS` stands for all ids without text that are not listed, `WHOLE` for all ids with text that are not.
-            Ids below these stand for limits of tokens.
-        token_limits: The limits: the ids for the text and for its end, and the greatest number of tokens.
+        rules: The rules, by index.
+        words: Texts such as long names. `Symbol.word(i)` stands for the whole of word `i`, so that an automaton over characters
+            reads it in one step.
+        special_tokens: The ids of special tokens. `Symbol.special_token(i)` stands for the special token at place `i`, and
+            occurs only in `main`. The id `OTHERS` stands for all ids without text that are not listed, and `WHOLE` for all ids
+            with text that are not. Ids below these stand for limits of tokens.
+        token_limits: For each text of a limited number of tokens: the ids that stand for the text and for its end, and the
+            greatest number of tokens.
     """
 
     main: Node
@@ -159,13 +171,13 @@ class NestedGrammar:
 
 
 def renumbered(tree: Node, calls: Sequence[int], words: Sequence[int], special_tokens: Sequence[int] = ()) -> Node:
-    """Return a tree with other numbers of calls, words and special tokens; equal nodes stay one node.
+    """Return a tree with other numbers of calls, words and special tokens. A node that stands in it many times is copied once.
 
     Args:
         tree: The tree.
         calls: The new number of each call.
         words: The new number of each word.
-        special_tokens: The new number of each special token. A set of several becomes a choice.
+        special_tokens: The new number of each special token. A set of several special tokens becomes a choice.
 
     Example:
         >>> from logitkit.patterns.syntax import Concat

@@ -7,9 +7,13 @@ There are two such cases:
 - A word is also one of the strings that the state calls. For example, one branch of a schema lists the name `"a"`, and another
   branch accepts any name. Then `"a"` leads to the states of both branches, and the state calls all strings but `"a"`.
 
-Calls and words that begin like other text are written in place before that (`unfolding`).
+So a state of the result is a set of states of the given automaton. Most of these sets have one member.
 
-So a state of the result is a set of states of the part. Most of these sets have one member.
+By hand: state 0 reads the word `"a"` and leads to state 1, or calls any string and continues in state 2. In the result, `"a"`
+leads to the set {1, 2}, and the quote calls all strings but `"a"` and continues in {2}.
+
+Invariants: where a call or a word begins like other text, it is written in place first (`unfolding`). So a character of the
+result begins a call or is read, but not both.
 """
 
 from __future__ import annotations
@@ -32,14 +36,14 @@ SET_STEPS, MEMBER_STEPS = 40, 2
 
 
 class Resolver:
-    """Builds a part from an automaton over characters and special symbols.
+    """Builds a part from an automaton over characters and other symbols.
 
     Args:
         tree: The automaton.
         grammar: The grammar.
         limits: Bounds on the part.
-        marks_of: Returns the sets of marks, as bits, that may be met at the ends of what is called.
-        tree_of: Returns the automaton of what a symbol stands for, after its first character.
+        marks_of: Returns the sets of marks, as bits, that the ends of a call may have.
+        tree_of: Returns the automaton of a rule or a word, without its first character, given its symbol.
     """
 
     def __init__(
@@ -81,8 +85,8 @@ class Resolver:
         return found
 
     def _charge(self, steps: int) -> None:
+        # Looking at the limits for each set would take long; the functions that are called meanwhile count their own work.
         self.work += steps
-        # The functions that are called meanwhile count their own work.
         if self.work > self.left:
             self.limits.check_work(self.work)
 
@@ -90,7 +94,7 @@ class Resolver:
         """Return the part.
 
         Raises:
-            PatternTooLarge: There is too much to do, or too many calls cannot be told apart.
+            PatternTooLarge: A limit is exceeded, or too many rules are called by one bracket.
             BracketsOverlap: A call and other text begin with one bracket, and both nest without limit.
         """
         brackets: list[dict[str, Bracket]] = []
@@ -115,14 +119,15 @@ class Resolver:
         accepting = [not self.accepting.isdisjoint(members) for members in self.sets]
         dfa, alphabet = SymbolDfa(unfolding.moves, accepting), unfolding.alphabet
         part = Part(dfa, alphabet, brackets, words, special_tokens, ends, unfolding.has_strings)
-        # Instances may do the same as the text beside them.
+        # A copy may do the same as the text beside it.
         return part.minimal(self.limits) if unfolding.has_copies else part
 
     def _merged(self, does: Row, members: frozenset[int]) -> dict[int, int]:
+        """Return the moves by characters of a set of states, given the moves of its members."""
         row: dict[int, int] = {}
         text, after, has_copies = does.text, self.unfolding.after, self.unfolding.has_copies
         if len(members) == 1 and not does.has_copies:
-            # One state leads to one other with each character.
+            # Each character leads to one state, so nothing overlaps.
             self._charge(len(text))
             for target, mask in text:
                 found = self.single.get(target)
@@ -138,21 +143,23 @@ class Resolver:
         return row
 
     def _brackets(self, calls: dict[int, set[int]], read: dict[int, set[int]]) -> dict[str, Bracket]:
-        """Return the call of each bracket, given the targets of calls.
+        """Return the effect of each bracket.
 
         Args:
-            calls: The states after each call.
-            read: The states after each word. Those of words that are also called strings are added to, in place.
+            calls: The states after each rule that may be called.
+            read: The states after each word that may be read. Where a word is also one of the strings called, the states after
+                this call are added, in place.
         """
         found: dict[str, Bracket] = {}
         by_opening: dict[str, list[int]] = {}
-        for d in sorted(calls):
-            by_opening.setdefault(self.grammar.rules[d].opening, []).append(d)
-        for opening, possible in sorted(by_opening.items()):
-            places: dict[frozenset[int], int] = {}
-            called = tuple([(d, places.setdefault(frozenset(calls[d]), len(places))) for d in possible])
+        for rule in sorted(calls):
+            by_opening.setdefault(self.grammar.rules[rule].opening, []).append(rule)
+        for opening, rules in sorted(by_opening.items()):
+            # Rules that continue in the same states have the same mark.
+            mark_of: dict[frozenset[int], int] = {}
+            called = tuple([(rule, mark_of.setdefault(frozenset(calls[rule]), len(mark_of))) for rule in rules])
             return_states = [
-                (marks, self._state({s for place, mark in places.items() if marks >> mark & 1 for s in place}))
+                (marks, self._state({s for after, mark in mark_of.items() if marks >> mark & 1 for s in after}))
                 for marks in self.marks_of(called)
             ]
             excluded = []
@@ -160,7 +167,7 @@ class Resolver:
                 marks = self._marks_of_word(called, word)
                 if marks:
                     excluded.append(word)
-                    read[word] |= {s for place, mark in places.items() if marks >> mark & 1 for s in place}
+                    read[word] |= {s for after, mark in mark_of.items() if marks >> mark & 1 for s in after}
             beside_words = opening == '"' and any(self.grammar.words[word].startswith(b'"') for word in read)
             found[opening] = Bracket(called, tuple(return_states), tuple(excluded), beside_words)
         return found
@@ -171,8 +178,8 @@ class Resolver:
         if marks is None:
             text = self.grammar.words[word]
             marks = 0
-            for d, mark in called:
-                rule = self.grammar.rules[d]
+            for number, mark in called:
+                rule = self.grammar.rules[number]
                 if isinstance(rule, Strings) and rule.holds(text):
                     marks |= 1 << mark
             self.words[called, word] = marks

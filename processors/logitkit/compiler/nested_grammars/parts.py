@@ -1,9 +1,16 @@
-"""The parts of a grammar as deterministic automata over characters, in which calls are told apart by their bracket alone.
+"""The parts of a grammar: deterministic automata over characters, in which the bracket alone decides what is called.
 
-Where one bracket may begin calls of several rules, what is called is all of them at once, each marked at its end: which of
-them the text belongs to is known there, and with it which states of the caller are possible.
+One bracket may begin calls of several rules, as the objects of an `anyOf` do. Then it calls all of these rules at once, and the
+part of this call follows them all. Each rule has a *mark* at its end. The end of the call says which marks the text has, so it
+is known there which rules the text belongs to, and in which states the caller continues.
 
-Source: Alur and Madhusudan, Visibly pushdown languages (2004), for why that is always possible.
+By hand: a state calls rule 0, the objects with an `"id"`, and continues in state 5, or calls rule 1, all objects, and continues
+in state 6. Its bracket calls ((0, 0), (1, 1)): rule 0 with mark 0, and rule 1 with mark 1. After `{"x": 1}` the marks are 0b10,
+and the caller continues in state 6; after `{"id": 1}` they are 0b11, and it continues in both states.
+
+Invariants: rules after which the caller continues in the same states have the same mark. The main part is `()`.
+
+Source: Alur and Madhusudan, Visibly pushdown languages (2004), for why rules can always be followed together.
 """
 
 from __future__ import annotations
@@ -29,17 +36,16 @@ from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import inside
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Node
 
-# The most places to which one bracket may lead a caller. Where it is not known which sets of them occur, each set gets a state;
-# where it is, and more are wanted, there is a part for each set of calls that begin together.
+# The most marks of one call while it is not known which sets of them occur. Then each set gets a return state.
 MOST_MARKS = 4
-# How many parts may be worked out one inside another.
+# How many parts may be in progress at once, each inside another one.
 DEEPEST = 30
 
 _known_parts = KnownParts()
 
 
 def parts_of(grammar: NestedGrammar, limits: Limits) -> dict[Called, Part]:
-    """Return the main part, as `()`, and all that it and they call; strings only where several sets of them may begin.
+    """Return the main part and all parts that are called, except those that are fragments.
 
     Args:
         grammar: The grammar.
@@ -52,7 +58,14 @@ def parts_of(grammar: NestedGrammar, limits: Limits) -> dict[Called, Part]:
 
 
 class _Finder:
-    """Finds the parts of a grammar, one after another."""
+    """Finds the parts of a grammar, one after another.
+
+    Attributes:
+        parts: The result.
+        known: The parts that are compiled, among them some that may turn out to be called by none.
+        unfinished: The parts in progress.
+        trees: The automata of rules and words that are written in place, by their symbols.
+    """
 
     def __init__(self, grammar: NestedGrammar, limits: Limits) -> None:
         self.grammar, self.limits = grammar, limits
@@ -62,7 +75,7 @@ class _Finder:
         self.trees: dict[int, TreeDfa] = {}
 
     def all(self) -> dict[Called, Part]:
-        """Return the main part and all that it calls."""
+        """Return the main part and all parts that are called."""
         todo: list[Called] = [()]
         states = 0
         while todo:
@@ -76,27 +89,27 @@ class _Finder:
         return self.parts
 
     def marks_of(self, called: Called) -> Iterable[int]:
-        """Return the sets of marks, as bits, that may be met at the ends of what is called."""
-        places = 1 + max(mark for _, mark in called)
-        if places == 1:
+        """Return the sets of marks, as bits, that the ends of a call may have."""
+        count = 1 + max(mark for _, mark in called)
+        if count == 1:
             return (1,)
         opening = self.grammar.rules[called[0][0]].opening
         nests = opening in "[{"
-        # Most sets never occur. Inside of a part itself, it is not known yet which do.
+        # Most sets never occur. While the part of the call is in progress, it is not known which ones do.
         is_known = not nests or (called not in self.unfinished and len(self.unfinished) <= DEEPEST)
-        if nests and places > MOST_MARKS and not is_known:
+        if nests and count > MOST_MARKS and not is_known:
             raise PatternTooLarge(
-                f"in one place a {opening!r} may begin calls that go on in {places} different ways, of which "
+                f"in one place a {opening!r} may begin calls that go on in {count} different ways, of which "
                 f"{MOST_MARKS} can be distinguished only when they end"
             )
-        return sorted({marks for marks in self._part(called).ends if marks}) if is_known else range(1, 1 << places)
+        return sorted({marks for marks in self._part(called).ends if marks}) if is_known else range(1, 1 << count)
 
     def _part(self, called: Called) -> Part:
         if called not in self.known:
-            self.known[called] = self._worked_out(called)
+            self.known[called] = self._kept_or_made(called)
         return self.known[called]
 
-    def _worked_out(self, called: Called) -> Part:
+    def _kept_or_made(self, called: Called) -> Part:
         rule = self.grammar.rules[called[0][0]] if len(called) == 1 else None
         if isinstance(rule, NestedRule | RenumberedRule) and rule.known_as is not None and not called[0][1]:
             return _known_parts.part(rule, partial(self._made, called), self.limits)
@@ -113,7 +126,7 @@ class _Finder:
         return made
 
     def _tree_of(self, symbol: int) -> TreeDfa:
-        """Return the automaton of what a symbol of a call or a word stands for, after its first character."""
+        """Return the automaton of a rule or a word, without its first character, given the symbol that stands for it."""
         found = self.trees.get(symbol)
         if found is None:
             number = Symbol.number(symbol)
@@ -130,16 +143,17 @@ class _Finder:
 
 
 def is_fragment(called: Called, grammar: NestedGrammar) -> bool:
-    """Whether what is called is one set of strings or other texts, whose automaton is known."""
+    """Whether a call is that of one set of strings or of other texts, whose automaton is a fragment."""
     return len(called) == 1 and isinstance(grammar.rules[called[0][0]], Strings | TextFragment)
 
 
 def has_calls(tree: Node) -> bool:
-    """Whether a tree calls anything; what stands in it many times is looked at once."""
+    """Whether a tree calls anything."""
     return _has_calls(tree, set())
 
 
 def _has_calls(tree: Node, seen: set[int]) -> bool:
+    # A node may stand in a tree many times, and is looked at once.
     if id(tree) in seen:
         return False
     seen.add(id(tree))

@@ -1,13 +1,16 @@
-"""Free text in an automaton, as fragments: in it nearly every token is alive, and does the same in all automata with such text.
+"""Free text in an automaton, as fragments: nearly every token is legal in it, and does the same in all automata with such text.
 
 In the language of tool calls, the text before `<tool_call>` has a dozen states, one for each number of characters of the marker
-that have just been read. From each of them every token of the vocabulary leads somewhere, so following them all would take most
-of a second. But where they lead depends on the marker alone. So these states become an instance of a *fragment*
-(`compiler.bytes.string_fragment`): what tokens do in it is worked out once for each vocabulary, and known in every automaton that
-has text with the same marker.
+that have just been read. From each state every token of the vocabulary leads somewhere, so following all tokens would take most
+of a second. But their targets depend on the marker alone. So these states become an instance of a *fragment*
+(`compiler.bytes.string_fragment`), and the effects of tokens in it are computed once for each vocabulary and marker.
 
-Invariants: the states of a region stand next to each other, after all other states, in an order that depends on the content of
-the region alone, as far as possible; each move out of it leads to a state, never to a call.
+By hand, for any text up to `<x>`, without the states inside of characters: the region has a state for the text, one after `<`,
+and one after `<x`. The `>` that ends the marker leads out of the region: it is the end of the fragment.
+
+Invariants: the states of a region stand next to each other, after all other states. As far as possible, their order depends on
+the content of the region alone, so that equal regions become one fragment. A move out of a region leads to a state, not to a
+call.
 """
 
 from __future__ import annotations
@@ -28,15 +31,15 @@ __all__ = ["with_characters", "with_text_regions"]
 
 Ints = NDArray[np.int64]
 
-# A state that reads this many different bytes or more is in the middle of some text.
+# A state that reads at least this many different bytes is taken to be in free text.
 MANY_BYTES = 48
 
 
 def with_text_regions(dfa: NestedDfa) -> NestedDfa:
-    """Return the same automaton, in which free text is known as instances of fragments."""
+    """Return the same automaton, in which free text consists of instances of fragments."""
     regions = _regions(dfa)
     if not regions:
-        # Tokens are counted in tables that are put together from parts.
+        # Tables with limits of tokens are put together from instances, of which there may be none.
         return replace(dfa, instances=dfa.instances or _none(dfa.states, dfa.frames)) if dfa.token_limits else dfa
     inside = np.zeros(dfa.states, bool)
     inside[np.concatenate(regions)] = True
@@ -67,7 +70,7 @@ def with_text_regions(dfa: NestedDfa) -> NestedDfa:
 
 
 def _regions(dfa: NestedDfa) -> list[Ints]:
-    """Return the states of each region, in an order that its content determines."""
+    """Return the states of each region, in their new order."""
     step = dfa.step
     apart = np.zeros(dfa.states, bool)
     apart[:FIRST_STATE] = True
@@ -75,7 +78,8 @@ def _regions(dfa: NestedDfa) -> list[Ints]:
         apart |= dfa.instances.of_states() >= 0
         apart |= dfa.instances.base_state > 0
         apart[dfa.instances.opening] = True
-    # The rest after a text inside of brackets may close them, which a suffix after a fragment of text cannot.
+    # Text inside of brackets is not a fragment: a suffix after it may close a bracket, and `TextSuffixActions` cannot follow
+    # that.
     apart |= _inside_brackets(dfa)
     # A move that opens or closes a bracket cannot be part of a fragment.
     apart |= ~NestedStep.is_state(step).all(axis=1)
@@ -94,7 +98,7 @@ def _regions(dfa: NestedDfa) -> list[Ints]:
 
 def _bytes_read(step: NDArray[np.int32], bytes_of: Ints) -> Ints:
     """Return how many bytes lead anywhere from each state."""
-    # Symbol by symbol: a product of matrices would take eight bytes for each entry of the table.
+    # One symbol after another: a product of matrices would take eight bytes for each entry of the table.
     found = np.zeros(len(step), np.int64)
     for symbol, count in enumerate(bytes_of.tolist()):
         found += count * (step[:, symbol] != DEAD)
@@ -104,10 +108,19 @@ def _bytes_read(step: NDArray[np.int32], bytes_of: Ints) -> Ints:
 def _with_limits(
     dfa: NestedDfa, text: NDArray[np.bool_], eligible: NDArray[np.bool_], bytes_of: Ints
 ) -> NDArray[np.bool_]:
-    """Return some states, [S] bool, with those of the others that are eligible and that many bytes lead to.
+    """Add to the states of texts the states in which a text has reached its greatest length, as many bytes lead there.
 
-    Where a text has reached its greatest length, little may follow. If such a state were outside, nearly every end of a token
-    would be a suffix, most of which are dead there.
+    Little may follow in such a state. If it were outside of the region, nearly every token would leave a suffix there, and most
+    of these suffixes are dead.
+
+    Args:
+        dfa: The automaton.
+        text: [S] bool, the states of texts.
+        eligible: [S] bool, the states that may be added.
+        bytes_of: [K] how many bytes each class has.
+
+    Returns:
+        [S] bool.
     """
     within = text.copy()
     fresh = np.flatnonzero(text)
@@ -138,14 +151,17 @@ def _inside_brackets(dfa: NestedDfa) -> NDArray[np.bool_]:
 
 
 def with_characters(dfa: NestedDfa, text: NDArray[np.bool_], leaving: bool = False) -> NDArray[np.bool_]:
-    """Return some states, [S] bool, with those inside of a character: these lead there, and from there to these.
+    """Add to some states those inside of characters of several bytes: they are entered from these states, and lead back.
 
-    Inside of a character, only the bytes 0x80 to 0xBF follow. A state without moves, as after a marker, is not inside of one.
+    A state is inside of a character if only the bytes 0x80 to 0xBF follow. A state without moves is not.
 
     Args:
         dfa: The automaton.
         text: [S] bool, the states.
-        leaving: Whether a character may lead elsewhere too, as the last one of a marker does.
+        leaving: Whether the character may also lead elsewhere, as the last one of a marker does.
+
+    Returns:
+        [S] bool.
     """
     within = text.copy()
     begins = np.ones(256, bool)
@@ -158,7 +174,7 @@ def with_characters(dfa: NestedDfa, text: NDArray[np.bool_], leaving: bool = Fal
         led.values[dfa.step[within]] = True
         fresh = np.flatnonzero(led.states & inside & ~within)
         rows = dfa.step[fresh]
-        # Brackets do not lead on in the text.
+        # Calls and ends do not lead back to the text.
         leads = dfa.by_step(within).values[rows]
         found = leads.any(axis=1) if leaving else (leads | (rows == DEAD)).all(axis=1)
         if not found.any():
@@ -180,17 +196,17 @@ def _components(source: Ints, target: Ints, states: int) -> Ints:
 
 
 def _ordered(dfa: NestedDfa, region: Ints) -> Ints:
-    """Return the states of a region as they are met from the one that most moves lead to."""
+    """Return the states of a region in breadth-first order, from the state that most moves lead to."""
     step = dfa.step
     inside = np.zeros(dfa.states, bool)
     inside[region] = True
-    # Bytes in order, each class where its first byte stands: so that numbers of classes do not matter.
+    # Classes in the order of their first bytes, because their numbers depend on the rest of the automaton.
     _, first = np.unique(dfa.byte_class, return_index=True)
     columns = dfa.byte_class[np.sort(first)]
     rows = step[region][:, columns]
     met = np.bincount(rows[inside[rows]].ravel(), minlength=dfa.states)
     order: dict[int, None] = {}
-    # Where no move stays in the region, any of its states will do.
+    # States that are not reached from the first root become roots themselves.
     for root in [int(region[np.argmax(met[region])]), *region.tolist()]:
         todo = [root]
         while todo:
@@ -206,9 +222,9 @@ def _ordered(dfa: NestedDfa, region: Ints) -> Ints:
 def _fragment(dfa: NestedDfa, begin: int, end: int) -> tuple[StringFragment, tuple[int, ...]]:
     """Return the fragment that some states are an instance of, and where each of its ends leads."""
     rows = dfa.step[begin:end].astype(np.int64)
-    # Classes of bytes that the region tells apart, numbered by their first bytes.
-    _, column = examples_of_columns(rows)
-    first, byte_class = examples(column[dfa.byte_class])
+    # The classes of bytes that the region distinguishes, in the order of their first bytes.
+    _, column = np.unique(rows, axis=1, return_inverse=True)
+    first, byte_class = examples(column.ravel()[dfa.byte_class])
     rank = np.argsort(np.argsort(first))
     byte_class = rank[byte_class]
     rows = rows[:, dfa.byte_class[np.sort(first)]]
@@ -221,14 +237,8 @@ def _fragment(dfa: NestedDfa, begin: int, end: int) -> tuple[StringFragment, tup
     return StringFragment(whole, byte_class, tuple(range(1, len(leads) + 1)), is_text=True), tuple(leads)
 
 
-def examples_of_columns(rows: Ints) -> tuple[Ints, Ints]:
-    """Return one example of each group of equal columns, and the group of each column."""
-    _, first, which = np.unique(rows, axis=1, return_index=True, return_inverse=True)
-    return first, which.ravel()
-
-
 def _reordered(dfa: NestedDfa, order: Ints, number: Ints) -> NestedDfa:
-    """Return the automaton with other numbers of its states."""
+    """Return the automaton with its states in another order: `order` lists them, and `number` has the new number of each."""
     means = dfa.renumbered_steps(number.astype(np.int32))
     instances = (
         None if dfa.instances is None else dfa.instances.renumbered(number, dfa.states, dfa.instances.of_states())
@@ -249,7 +259,7 @@ def _reordered(dfa: NestedDfa, order: Ints, number: Ints) -> NestedDfa:
 
 
 def _none(states: int, frames: int) -> FragmentInstances:
-    """Return the instances of an automaton that has none."""
+    """Return an empty list of instances for an automaton."""
     nothing = np.zeros(0, np.int64)
     base_state, strings = np.zeros(states, np.int64), np.zeros(frames, bool)
     return FragmentInstances((), nothing, nothing, (), nothing, nothing, nothing, nothing, base_state, strings)

@@ -1,15 +1,27 @@
-"""Free text of a limited number of tokens: the states that count, once for each number of tokens.
+"""Free text of a limited number of tokens, such as at most 1,000 tokens up to `</think>`.
 
-Take text up to `</think>` of at most 1,000 tokens. Bytes know nothing of tokens. So the automaton over bytes gets the text twice:
-the *fresh* states, in which what came before leads, and the same states as they are after the first token. A move from the
-latter to themselves says that a whole token was part of the text; one that left the text and came back is fresh again. Two texts
-with one limit may follow each other: each is a strongly connected component, and a move from one to the other leaves the first.
-States for more tokens need no moves by bytes: they do as those after the first token, one layer further
-(`compiler.tokens.tables.layers`).
+The states of the text exist once for each number of tokens that have been written: in *layers*. An automaton over bytes does
+not know where tokens end, so here it gets only two sets of these states:
 
-Invariants: a state counts or does not, so text with a limit and other text never begin in one place; that is refused. Bytes alone
-do not show it: in `a*` before text of three tokens, `a` leads to states that do the same as the middle of the text, although the
-text may also begin there. So the character automaton is checked before equal states become one.
+- the *fresh* states, to which the text before leads, and in which no token of the text has ended;
+- a copy of them, the states after one token.
+
+A token that leads from the copy to the copy was part of the text as a whole. A token that leaves the text and enters it again
+leads to a fresh state. The states after two and more tokens need no moves by bytes: they do what the states after one token do,
+one layer further. So do the fresh states (`compiler.tokens.tables.layers`).
+
+By hand, for at most 3 tokens of any text up to a full stop, without the states inside of characters: state 2 is fresh, and
+state 11 is its copy. `a` leads from 2 to 2 and from 11 to 11, and the full stop leads from both to the end. In the table over
+tokens, the token `aa` leads from state 2 to state 11, as one token has ended then. From state 11 it leads to layer 2, and from
+there to layer 3.
+
+Two texts with one limit may follow each other. Each is a strongly connected component, and a move from one to the other leaves
+the first text.
+
+Invariants: a state belongs to a text with a limit or it does not. So such a text and other text never begin in the same place;
+this is refused. Bytes alone do not show it: in `a*` before a text of three tokens, `a` leads to states that do the same as the
+middle of the text, although the text may also begin there. So the automaton over characters is checked before equal states
+become one.
 """
 
 from __future__ import annotations
@@ -43,11 +55,11 @@ OVERLAP = (
 
 
 def text_checks(positions: Positions, grammar: NestedGrammar) -> list[Check]:
-    """Return functions that raise `ConfigurationError` for a state in the middle of a text with a limit and in other text too.
+    """Return a check for each text with a limit, which raises `ConfigurationError` for a state that is also in other text.
 
     Args:
-        positions: The positions of a part. In each state of a text with a limit, one of them leads to that state, or to an equal
-            one in the state in which the text begins.
+        positions: The positions of a part. Each position in a text with a limit is followed by one that reads the special token
+            of this limit, and that returns to it, or to an equal position.
         grammar: The grammar.
     """
     checks: list[Check] = []
@@ -67,11 +79,11 @@ def _check_text(middle: frozenset[int], future: tuple[int, ...]) -> None:
 
 
 def with_second_copies(dfa: NestedDfa, given: Sequence[tuple[int, int, int]], limits: Limits) -> NestedDfa:
-    """Write the texts with limits a second time, as they are after their first token.
+    """Add a copy of the states of each text with a limit: the states after one token.
 
     Args:
-        dfa: The automaton. Special tokens below `WHOLE` stand for limits: one leads from each state of the text to itself, one to
-            the end of a text that needs no marker.
+        dfa: The automaton. Special tokens below `WHOLE` stand for limits. One leads from each state of the text to itself,
+            another one to the end of a text that needs no marker.
         given: These two special tokens and the greatest number of tokens, for each limit.
         limits: Bounds on the number of states.
 
@@ -89,7 +101,7 @@ def with_second_copies(dfa: NestedDfa, given: Sequence[tuple[int, int, int]], li
     for special_token, _, tokens in given:
         leads = dfa.special_tokens[special_token]
         fresh = np.flatnonzero(leads)
-        # Where the text may begin, the whole text may end as well, but nothing else may be different.
+        # The state in which the text begins does the same as the state in its middle. Only the end of the text may differ.
         same = (dfa.step[fresh] == dfa.step[leads[fresh]]).all() and (leads[leads[fresh]] == leads[fresh]).all()
         if not same or any((other[fresh] != other[leads[fresh]]).any() for other in others):
             raise ConfigurationError(OVERLAP)
@@ -115,7 +127,7 @@ def with_second_copies(dfa: NestedDfa, given: Sequence[tuple[int, int, int]], li
 
 
 def _ending_anywhere(dfa: NestedDfa, end: int) -> NestedDfa:
-    """Let a text end in each of its states, where only a special token may follow that does not stand in it."""
+    """Let a text without a marker end in each of its states. Only a special token that is not part of it may follow."""
     special_tokens = dict(dfa.special_tokens)
     leads = special_tokens.pop(end)
     ending = np.flatnonzero(leads)
@@ -134,9 +146,8 @@ def _ending_anywhere(dfa: NestedDfa, end: int) -> NestedDfa:
 
 
 def _with_copy(dfa: NestedDfa, region: NDArray[np.int64], with_moves: bool = True) -> NestedDfa:
-    """Append a copy of some states, whose moves within one text stay in the copy, or a copy without moves."""
+    """Append a copy of some states. Moves within one text stay in the copy; without `with_moves`, the copy has none."""
     states = dfa.states
-    # There may be many states without moves.
     moves = np.zeros((len(region), dfa.step.shape[1]), np.int32)
     special_tokens = dict.fromkeys(dfa.special_tokens, np.full(len(region), DEAD))
     if with_moves:
@@ -163,11 +174,11 @@ def _with_copy(dfa: NestedDfa, region: NDArray[np.int64], with_moves: bool = Tru
 
 
 def _texts(dfa: NestedDfa, region: NDArray[np.int64]) -> ByStep:
-    """Return a number for each text that some states are in, by state; all others, and what brackets lead to, have 0."""
+    """Return the number of the text that each state of a region is in, from 1 on; other states, calls and ends have 0."""
     place = dfa.by_step(np.zeros(dfa.states, np.int64))
     place.states[region] = 1 + np.arange(len(region))
     led = np.concatenate([dfa.step[region], *[leads[region, None] for leads in dfa.special_tokens.values()]], axis=1)
-    # All can be reached from the first.
+    # Texts are components of a graph. `components` begins at node 0, which therefore leads to all states of the region.
     moves = [dict.fromkeys(range(1, 1 + len(region)), 0)]
     moves += [dict.fromkeys(targets, 0) for targets in map(np.unique, place.values[led])]
     for targets in moves:
@@ -180,7 +191,7 @@ def _texts(dfa: NestedDfa, region: NDArray[np.int64]) -> ByStep:
 
 
 def with_layers(dfa: NestedDfa) -> NestedDfa:
-    """Append the states of all layers after the first one; no byte leads anywhere from them."""
+    """Append the states of all layers after the first one. They have no moves by bytes."""
     found = list(dfa.token_limits)
     for place, limit in enumerate(found):
         found[place] = limit._replace(first=dfa.states)

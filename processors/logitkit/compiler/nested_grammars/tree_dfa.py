@@ -1,4 +1,14 @@
-"""A tree of a grammar as a deterministic automaton over characters and the symbols of calls, words, special tokens and marks."""
+"""A tree of a grammar as a deterministic automaton over characters and the symbols of calls, words, special tokens and marks.
+
+A move is a set of characters and other symbols, as the bits of a mask. The classes of the alphabet have the lowest bits, and
+the other symbols follow.
+
+By hand, for a tree that reads `a` or calls rule 0: the alphabet has the class 0 for all other characters and the class 1 for
+`a`, so `a` is bit 1, and the call is bit 2. The move that both make is the mask 0b110.
+
+Invariants: an alphabet belongs to one automaton. If two automata are joined, `translated` writes their moves in a finer
+alphabet.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +32,7 @@ class TreeDfa:
     """The minimal automaton of a tree.
 
     Args:
-        dfa: Its moves, by characters and after them by other symbols; None: no text belongs to it.
+        dfa: Its moves by characters and other symbols; None: no text belongs to it.
         alphabet: The alphabet of characters.
         special: The other symbols, in the order of their bits.
     """
@@ -38,7 +48,7 @@ class TreeDfa:
         Args:
             tree: The tree.
             limits: Bounds on the automaton.
-            checks_of: Returns the checks of its states, given its positions.
+            checks_of: Returns checks that each state must pass, given the positions of the tree.
 
         Raises:
             PatternTooLarge: A limit is exceeded.
@@ -56,22 +66,23 @@ class TreeDfa:
 
 
 def translated(
-    moves: list[dict[int, int]], alphabet: Alphabet, special: Sequence[int], wider: Alphabet, among: Sequence[int]
+    moves: list[dict[int, int]], alphabet: Alphabet, special: Sequence[int], finer: Alphabet, all_special: Sequence[int]
 ) -> list[dict[int, int]]:
-    """Return moves by the symbols of another alphabet.
+    """Write moves in a finer alphabet, with more other symbols.
 
     Args:
         moves: The moves.
         alphabet: Their alphabet.
         special: Their other symbols, in the order of their bits.
-        wider: An alphabet that tells apart all that theirs does.
-        among: Other symbols, with these among them.
+        finer: An alphabet in which each class of theirs is one class or several.
+        all_special: The new list of other symbols, theirs among them.
     """
+    # For each bit, the bits that take its place.
     masks = [0] * alphabet.size
-    for symbol, new in zip(alphabet.symbol_at(wider.bounds).tolist(), wider.symbols.tolist(), strict=True):
+    for symbol, new in zip(alphabet.symbol_at(finer.bounds).tolist(), finer.symbols.tolist(), strict=True):
         masks[symbol] |= 1 << new
-    place = {symbol: wider.size + i for i, symbol in enumerate(among)}
-    masks += [1 << place[symbol] for symbol in special]
+    bit_of = {symbol: finer.size + i for i, symbol in enumerate(all_special)}
+    masks += [1 << bit_of[symbol] for symbol in special]
     known: dict[int, int] = {}
 
     def new_mask(mask: int) -> int:

@@ -1,13 +1,21 @@
 """Calls and words that are written in place, because other text begins like them.
 
-In one branch of a schema, the value of `"a"` is any value, which is called. In another branch, it is an object that is written in
-place. Both begin with `{`, and an automaton with one stack cannot push a frame for one of them only. So it *unfolds* the call: an
-instance of the states of what is called stands there, and its end leads to where the call would return. Inside of it, members
-that may be any value are calls again. So a call is unfolded only as far as other text goes along with it. Words, strings, raw
-text and blocks of items are unfolded in the same way.
+In one branch of a schema, the value of `"a"` is any value, which is called. In another branch, it is an object that is written
+in place. Both begin with `{`, and the automaton cannot push a frame for one of them only. So it *unfolds* the call: the states
+of the rule are copied to this place, and the end of the copy leads to the states after the call. Members inside of the copy are
+calls again, so a call is unfolded only as far as other text is possible beside it. Words, strings, raw text and blocks of items
+are unfolded in the same way.
 
-If the other text may nest without limit itself, as `.*` may, unfolding would not end. This is the case if a call is unfolded
-inside of itself beside the same other text. It is refused.
+By hand: state 0 calls rule 0, whose only text is `{a}`, and continues in state 2. It also reads `{b}?`. The automaton has
+states 0 to 5. That of the rule, without its `{`, has four states, which are added as 6 to 9. From this *original*, the copy 10
+to 13 is made. Then `{` leads from state 0 to the state before `b` and to state 10. The rule ends in state 12, so state 12
+stands for state 2.
+
+If the other text may nest without limit itself, as `.*` may, unfolding would not end. A call would then be unfolded inside of
+its own copy beside the same other text, and this is refused.
+
+Invariants: for each symbol and the states after it, there is one copy. States below `_own` are those of the given automaton;
+originals and copies follow.
 """
 
 from __future__ import annotations
@@ -34,24 +42,24 @@ from logitkit.patterns.charset import CharSet
 
 __all__ = ["Row", "Unfolding"]
 
-# The states after a symbol, for each symbol of one kind.
+# For each symbol of one kind, by its number, the states after it.
 Targets: TypeAlias = dict[int, set[int]]
 
-# The symbol of a call or word that is unfolded, and the states of the part itself whose text begins like it.
+# The symbol of a call or word that is unfolded, and the states of the given automaton whose text begins like it.
 Unfolded: TypeAlias = tuple[int, frozenset[int]]
 
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """The moves of some states, taken together.
+    """The moves of a set of states together.
 
     Args:
-        text: The moves by characters: where each leads, and the characters as bits.
+        text: The moves by characters: the target of each, and its characters as bits.
         calls: The states after each call.
         words: The states after each word.
         special_tokens: The states after each special token.
-        marks: The marks of the rules that end there, as bits.
-        has_copies: Whether some calls or words have been unfolded.
+        marks: The marks of the rules that end in these states, as bits.
+        has_copies: Whether calls or words of these states have been unfolded.
     """
 
     text: list[tuple[int, int]] = field(default_factory=list)
@@ -63,18 +71,18 @@ class Row:
 
 
 class Unfolding:
-    """The states of a part, to which instances of what is called are added where they are needed.
+    """The states of an automaton, to which copies of rules and words are added where they are needed.
 
     Args:
-        tree: The part.
+        tree: The automaton.
         grammar: The grammar.
-        limits: Bounds on the instances.
-        tree_of: Returns the automaton of what a symbol stands for, after its first character.
+        limits: Bounds on the copies.
+        tree_of: Returns the automaton of a rule or a word, without its first character, given its symbol.
 
     Attributes:
-        alphabet: The alphabet of characters; it grows.
-        moves: The moves by characters of the states that are finished. `Resolver` appends them; they are kept in terms of the
-            alphabet.
+        alphabet: The alphabet of characters. It gets finer when copies are added.
+        moves: The moves by characters of the part that `Resolver` builds. It appends them here, so that they are translated
+            when the alphabet changes.
     """
 
     def __init__(
@@ -86,17 +94,17 @@ class Unfolding:
         self.moves: list[dict[int, int]] = []
         self._rows = tree.dfa.moves
         self._own = len(self._rows)
-        # The class of first characters in the alphabet.
+        # The class of each first character in the alphabet, as far as it was asked for.
         self._classes: dict[str, int] = {}
         self._special = [*tree.special]
         self._numbered = _numbered(self._special)
-        # The first state and the number of states of what each symbol stands for; instances are made of these.
+        # For each symbol that is unfolded: the first state and the number of states of its original.
         self._originals: dict[int, tuple[int, int]] = {}
-        # The first state of each instance, by its symbol and the states after it; the states to which the end of an instance
-        # leads.
+        # The first state of each copy, by its symbol and the states after it.
         self._copies: dict[tuple[int, frozenset[int]], int] = {}
+        # For states in which a copy ends: the states that they stand for.
         self._after: dict[int, frozenset[int]] = {}
-        # For states of instances: everything that has been unfolded around them.
+        # For states of copies: the copies that they are inside of, their own included.
         self._around: dict[int, frozenset[Unfolded]] = {}
 
     @property
@@ -111,15 +119,15 @@ class Unfolding:
         return any(isinstance(self.grammar.rules[call], Strings) for call in calls)
 
     def after(self, target: int) -> frozenset[int]:
-        """Return the states that a move to a state leads to: more than one, or another one, at the end of an instance."""
+        """Return the states that a state stands for: those after the call at the end of a copy, elsewhere the state itself."""
         return self._after.get(target) or frozenset([target])
 
     def row(self, members: frozenset[int]) -> Row:
-        """Return what some states do, after unfolding what begins like other text.
+        """Return the moves of some states, after unfolding the calls and words that begin like other text.
 
         Raises:
             BracketsOverlap: Unfolding would not end.
-            PatternTooLarge: There is too much to unfold.
+            PatternTooLarge: A limit is exceeded.
         """
         row = self._gathered(members)
         alone = len(row.calls) + len(row.words) < 2
@@ -174,7 +182,7 @@ class Unfolding:
         rules = [self.grammar.rules[call] for call in row.calls]
         openings = [*(rule.opening for rule in rules), *map(self._first_of, row.words)]
         taken = {opening for opening in {*openings} if reading >> self._class_of(opening) & 1} if reading else set()
-        # A fragment of text stands alone.
+        # A fragment of text is called only where nothing else begins with its byte.
         fragments = [rule.opening for rule in rules if isinstance(rule, TextFragment)]
         taken.update(opening for opening in fragments if openings.count(opening) > 1)
         blocks = {d.block for d in rules if isinstance(d, NestedRule | RenumberedRule) and d.opening == ","}
@@ -191,7 +199,7 @@ class Unfolding:
         return chr(text[0]) if text[0] < 0x80 else text[:4].decode(errors="ignore")[0]
 
     def _opening(self, symbol: int) -> str:
-        """Return the first character of what a symbol stands for."""
+        """Return the first character of the rule or word that a symbol stands for."""
         number = Symbol.number(symbol)
         return self._first_of(number) if Symbol.is_word(symbol) else self.grammar.rules[number].opening
 
@@ -202,8 +210,8 @@ class Unfolding:
         return found
 
     def _add_originals(self, alike: set[int]) -> None:
-        """Add the states of what some symbols stand for, in an alphabet that tells apart what all states do."""
-        # Where a text goes along with one word, it often goes along with all: adding them one by one would take long.
+        """Add the originals of some symbols, and make the alphabet fine enough for all states."""
+        # Text that begins like one word often begins like all of them. Adding these one by one would take long.
         openings = {self._opening(symbol) for symbol in alike}
         words = {s for s in self._special if Symbol.is_word(s) and self._opening(s) in openings}
         symbols = sorted((alike | words) - {*self._originals})
@@ -225,7 +233,13 @@ class Unfolding:
         self._classes.clear()
 
     def _copy(self, symbol: int, after: frozenset[int], beside: frozenset[int]) -> int:
-        """Return the first state of an instance, after whose end the text goes on in some states."""
+        """Return the first state of a copy.
+
+        Args:
+            symbol: The symbol of the call or word that is unfolded.
+            after: The states after it.
+            beside: The states of the given automaton whose text begins like it.
+        """
         known = self._copies.get((symbol, after))
         if known is not None:
             return known

@@ -1,10 +1,10 @@
 """Words written out as bytes: the states between the first byte of a name such as `"id"` and its last one.
 
-A part reads a word in one step. An automaton over bytes needs states inside of it. The words that a state reads form a trie, and
-equal parts of these tries are shared by all states.
+A part reads a word in one step. An automaton over bytes needs states inside of it. The words that a state reads form a trie,
+and equal parts of these tries are shared by all states.
 
-By hand, for the words `"id"` and `"if"`, both of which state 2 reads. The first leads to state 5, the second to state 6, and new
-states begin at 10:
+By hand, for the words `"id"` and `"if"`, both of which state 2 reads. The first leads to state 5, the second to state 6, and
+new states begin at 10:
 
     2  "  10    two words are possible
     10 i  11    two words are possible
@@ -13,11 +13,11 @@ states begin at 10:
     14 "  6
     17 "  5
 
-States 10 and 11 belong to this set of words. A chain belongs to one word and its target, so all states that read this word on the
-way to this target share the chain, whatever other words they read.
+States 10 and 11 belong to this set of words. A chain belongs to one word and its target, so all states that read this word on
+the way to this target share the chain, whatever other words they read.
 
-Invariants: no word is a prefix of another one. A chain has a state for each byte of its word but the last. So its first
-states may have no use: only a state that reads `"if"` alone leads to 12.
+Invariants: no word is a prefix of another one. A chain has a state for each byte of its word but the last. So its first states
+may have no use: only a state that reads `"if"` alone leads to 12.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The moves of an automaton with a stack as lists, so that they can be followed backwards, with one form for two automata.
+"""The moves of an automaton with a stack as lists, so that they can be followed backwards. Two kinds of automata have one form.
 
-A `NestedDfa` reads the byte that closes a bracket, and then pops a frame: it looks at no byte before it reads it. A `PushdownDfa`
-may pop a frame first, and looks at the same symbol again after that. All else is alike: a symbol is read and leads to a state,
-and may push frames on the way.
+A `NestedDfa` reads the byte that closes a bracket, and then pops a frame: it *closes*. A `PushdownDfa` pops a frame first, and
+then looks at the same symbol again: it *looks*. All else is alike: a symbol is read and leads to a state, and may push frames
+on the way.
 
 By hand, for `sum ::= item ("+" item)*` and `item ::= "1" | "(" sum ")"` as in `pushdown_dfa`, where state 2 is the start, 3 is
 `item read`, 4 is `after F`, and move 0 pushes F:
@@ -38,7 +38,7 @@ NO_MOVE, NO_END = -1, -1
 
 
 class Reads(NamedTuple):
-    """The symbols that are read: [N] each, ascending by symbol and then state, but for what a state does besides.
+    """The symbols that are read: [N] each, ascending by symbol and then state. Further actions of a state stand at the end.
 
     Args:
         source: The state.
@@ -59,12 +59,17 @@ class Pops(NamedTuple):
     Args:
         source: The state.
         symbol: The symbol.
-        end: The end, which says with the frame where to go on.
+        end: The end. It and the frame say which state follows.
     """
 
     source: Ints
     symbol: Ints
     end: Ints
+
+    @classmethod
+    def none(cls) -> Pops:
+        """Return an empty list."""
+        return cls(*(np.zeros(0, np.int64) for _ in cls._fields))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -98,54 +103,75 @@ class StackMoves:
     @classmethod
     def of_nested(cls, dfa: NestedDfa) -> StackMoves:
         """List the moves of an automaton that looks at no byte before it reads it."""
-        symbol, source = np.nonzero(dfa.step.T)
-        does = dfa.step.T[symbol, source].astype(np.int64)
-        calls, ends = NestedStep.is_call(does), NestedStep.is_end(does)
-        target, move = does.copy(), np.full(len(does), NO_MOVE)
-        move[calls] = NestedStep.number(does[calls])
-        target[calls] = dfa.entry[move[calls]]
-        reads = Reads(*(column[~ends] for column in (source, symbol, target, move)))
+        steps = _Steps.of(dfa.step)
+        is_end = NestedStep.is_end(steps.does)
+        source, symbol, does = steps.take(is_end)
+        read = steps.take(~is_end)
+        calls = NestedStep.is_call(read.does)
         return cls(
-            dfa.states,
-            dfa.step.shape[1],
-            dfa.frames,
-            reads,
-            Pops(*(source[:0],) * 3),
-            Pops(source[ends], symbol[ends], NestedStep.number(does[ends])),
-            tuple([(frame,) for frame in dfa.frame.tolist()]),
-            dfa.return_state,
+            states=dfa.states,
+            symbols=dfa.step.shape[1],
+            frames=dfa.frames,
+            reads=_reads(read, calls, NestedStep.number(read.does[calls]), dfa.entry),
+            looks=Pops.none(),
+            closes=Pops(source, symbol, NestedStep.number(does)),
+            pushed=tuple([(frame,) for frame in dfa.frame.tolist()]),
+            after_end=dfa.return_state,
             uncounted=frozenset(np.flatnonzero(dfa.uncounted).tolist()),
         )
 
     @classmethod
     def of_pushdown(cls, dfa: PushdownDfa) -> StackMoves:
         """List the moves of an automaton that may look at a symbol before it reads it."""
-        symbol, source = np.nonzero(dfa.step.T)
-        does = dfa.step.T[symbol, source].astype(np.int64)
-        source, symbol, does = (np.append(a, b) for a, b in zip((source, symbol, does), dfa.further.T, strict=True))
+        steps = _Steps(*map(np.append, _Steps.of(dfa.step), dfa.further.T))
         end_of, after_end = _ends(dfa)
-        end = np.where(does == POP, end_of[source], NO_END)
+        source, symbol, _ = steps.take((steps.does == POP) & (end_of[steps.source] != NO_END))
+        read = steps.take((steps.does > DEAD) | PushdownStep.is_push(steps.does))
+        pushes = PushdownStep.is_push(read.does)
         return cls(
-            dfa.states,
-            dfa.step.shape[1],
-            dfa.frames,
-            _reads(dfa, source, symbol, does),
-            Pops(*(column[end != NO_END] for column in (source, symbol, end))),
-            Pops(*(source[:0],) * 3),
-            dfa.pushed,
-            after_end,
+            states=dfa.states,
+            symbols=dfa.step.shape[1],
+            frames=dfa.frames,
+            reads=_reads(read, pushes, PushdownStep.move(read.does[pushes]), dfa.target),
+            looks=Pops(source, symbol, end_of[source]),
+            closes=Pops.none(),
+            pushed=dfa.pushed,
+            after_end=after_end,
             several=len(dfa.further) > 0,
         )
 
 
-def _reads(dfa: PushdownDfa, source: Ints, symbol: Ints, does: Ints) -> Reads:
-    """Return the symbols that are read, given what all symbols do in all states."""
-    pushes = PushdownStep.is_push(does)
-    target, move = does.copy(), np.full(len(does), NO_MOVE)
-    move[pushes] = PushdownStep.move(does[pushes])
-    target[pushes] = dfa.target[move[pushes]]
-    reads = (does > DEAD) | pushes
-    return Reads(*(column[reads] for column in (source, symbol, target, move)))
+class _Steps(NamedTuple):
+    """What symbols do in states: [N] each, in the order of `Reads`."""
+
+    source: Ints
+    symbol: Ints
+    does: Ints
+
+    @classmethod
+    def of(cls, step: NDArray[np.int32]) -> _Steps:
+        """List the steps of a table [S, K] that are not dead."""
+        symbol, source = np.nonzero(step.T)
+        return cls(source, symbol, step.T[symbol, source].astype(np.int64))
+
+    def take(self, which: NDArray[np.bool_]) -> _Steps:
+        """Return some of them."""
+        return _Steps(*(column[which] for column in self))
+
+
+def _reads(steps: _Steps, pushes: NDArray[np.bool_], moves: Ints, target: Ints) -> Reads:
+    """Return the symbols that are read.
+
+    Args:
+        steps: Their steps.
+        pushes: [N] which of the steps push frames; all others lead to a state.
+        moves: The move of each step that pushes.
+        target: The state that each move of the automaton leads to.
+    """
+    to, move = steps.does.copy(), np.full(len(steps.does), NO_MOVE)
+    move[pushes] = moves
+    to[pushes] = target[moves]
+    return Reads(steps.source, steps.symbol, to, move)
 
 
 def _ends(dfa: PushdownDfa) -> tuple[Ints, Ints]:

@@ -1,10 +1,20 @@
 """Where the texts of a trie lead from some states of an automaton that nests: forwards, all states at once, level by level.
 
-From most states of a schema few tokens lead anywhere: inside of a name only those that go on with it. So it costs little to
-follow just these, where a table of what every token does in every state would cost much.
+From most states of a schema few tokens lead anywhere. Inside of the name `"name"`, only the tokens that continue it do. Following
+these few tokens costs little, where a table of every token in every state would cost much.
 
-A walk carries the brackets that its own bytes have opened. Where it closes one that was open before, it stops: what the rest
-of the token does depends on the frame that is popped, and `suffix_actions` knows that.
+A walk carries the brackets that its own bytes have opened. Where it closes a bracket that was open before, it stops: the rest of
+the token does something that depends on the frame, and `suffix_actions` knows that.
+
+By hand, for lists such as `[[],[]]` and the tokens `[`, `[[` and `],`, from the state inside of a list: `[` leads to the state
+inside of the inner list, and pushes a frame. `[[` pushes two frames. `],` closes the list itself: the walk stops after `]`,
+with a comma left.
+
+A walk from an *override state* (`literal_overrides`) also carries its base state. A prefix is dropped as soon as both do the
+same, since the base state then says what its texts do.
+
+Invariants: all prefixes of a level have the same length, apart from where their walks began. A result lists only texts that are
+alive, and dead ones whose base state might be alive.
 """
 
 from __future__ import annotations
@@ -18,14 +28,14 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import distinct_rows
 from logitkit.compiler.bytes.string_fragment import QUOTE
+from logitkit.compiler.bytes.transition_columns import Ints
 from logitkit.compiler.tokens.effects.action_numbering import MOST_PUSHED, ActionNumbering, StackAction
 from logitkit.compiler.tokens.effects.counted_links import CountedStates
 from logitkit.compiler.tokens.effects.walked_prefixes import (
-    BASE_STATE,
-    COUNT,
+    BEYOND,
     EMPTY,
-    SOURCE,
-    STATE,
+    NO_BASE,
+    Children,
     Found,
     Frontier,
     Popped,
@@ -37,11 +47,6 @@ from logitkit.vocabulary.ranges import expand
 from logitkit.vocabulary.trie import Trie
 
 __all__ = ["TrieWalk"]
-
-Ints = NDArray[np.int64]
-
-# In place of the state of a fragment that a walk is compared with, once that has left the fragment: dead, or beyond its end.
-NO_BASE, BEYOND = 0, -1
 
 # The cost of a level by itself, in steps; and how many prefixes take as long as one other step.
 LEVEL_STEPS, PREFIXES_A_STEP = 100, 4
@@ -64,14 +69,13 @@ class TrieWalk:
         # The bytes of each class.
         self._bytes = np.argsort(dfa.byte_class, kind="stable")
         self._first_byte = np.searchsorted(dfa.byte_class[self._bytes], np.arange(dfa.step.shape[1] + 1))
-        # The end that each state is; most are not ends.
+        # The end that each state is, -1 for most.
         self._returns = np.full(dfa.states, -1)
         self._returns[[*dfa.returns]] = [*dfa.returns.values()]
-        # Only brackets count as height.
         self.stacks = WalkedStacks(dfa.uncounted)
 
     def follow(self, trie: Trie, starts: WalkStarts) -> tuple[Found, Popped]:
-        """Return what the texts of a trie do.
+        """Return the actions of the texts of a trie, and where they close brackets that were open before.
 
         Args:
             trie: The texts.
@@ -80,58 +84,59 @@ class TrieWalk:
         Raises:
             PatternTooLarge: There are too many steps.
         """
-        columns = np.zeros((6, len(starts.source)), np.int64)
-        columns[SOURCE], columns[STATE], columns[BASE_STATE] = starts.source, starts.state, starts.base_state
-        frontier, first = Frontier(columns, starts.node), True
-        nothing = starts.source[:0]
-        met = [frontier.take(nothing)]
-        popped = [Popped(*(nothing for _ in Popped._fields))]
-        # Below these nodes nothing is alive, although it is in the base state of the walk.
-        lost: list[tuple[NDArray[np.integer], NDArray[np.integer]]] = []
-        while len(frontier.node):
-            spelled = trie.own[frontier.node].nonzero()[0]
+        level, is_first = Frontier.at(starts), True
+        met = [level.take(starts.source[:0])]
+        popped: list[Popped] = []
+        lost: list[Frontier] = []
+        while len(level.node):
+            spelled = trie.own[level.node].nonzero()[0]
             if len(spelled):
-                met.append(frontier.take(spelled).narrowed())
-            if first:
-                child, owner = self._children(trie, frontier)
-                kept = ~starts.unquoted[owner] | (trie.byte[child] != QUOTE) | (starts.node[owner] > 0)
-                frontier, first = self._stepped(trie, frontier, child[kept], owner[kept], popped), False
+                met.append(level.take(spelled).narrowed())
+            if is_first:
+                level, is_first = self._stepped(trie, level, self._first_children(trie, level, starts), popped), False
             else:
-                blocks = [
-                    self._stepped(trie, block, *self._children(trie, block), popped) for block in frontier.blocks(trie)
-                ]
-                frontier = Frontier.joined(blocks)
-            state = frontier.columns[STATE]
-            if not state.all():
-                base_state = frontier.columns[BASE_STATE]
-                gone = ((state == DEAD) & (base_state == BEYOND)).nonzero()[0]
+                blocks = level.blocks(trie)
+                stepped = [self._stepped(trie, block, self._children(trie, block), popped) for block in blocks]
+                level = Frontier.joined(stepped)
+            if not level.state.all():
+                dead = level.state == DEAD
+                gone = (dead & (level.base_state == BEYOND)).nonzero()[0]
                 if len(gone):
-                    lost.append((frontier.columns[SOURCE, gone], frontier.node[gone]))
-                frontier = frontier.take(((state != DEAD) | (base_state > 0)).nonzero()[0])
-        return self._found(trie, Frontier.joined(met), lost), Popped(*map(np.concatenate, zip(*popped, strict=True)))
+                    lost.append(level.take(gone))
+                level = level.take((~dead | (level.base_state > 0)).nonzero()[0])
+        return self._found(trie, Frontier.joined(met), lost), Popped.joined(popped)
 
-    def _children(self, trie: Trie, frontier: Frontier) -> tuple[Ints, Ints]:
-        """Return the prefixes that a frontier goes on with, and which of it each goes on from.
+    def _first_children(self, trie: Trie, level: Frontier, starts: WalkStarts) -> Children:
+        """Return the first bytes of walks; those that are `unquoted` do not read a quote."""
+        children = self._children(trie, level)
+        is_quote = (trie.byte[children.node] == QUOTE) & (level.node[children.owner] == 0)
+        return children.take(~(is_quote & starts.unquoted[children.owner]))
 
-        Short prefixes have dozens of children, and most states few moves: so these look for the children of their bytes.
+    def _children(self, trie: Trie, level: Frontier) -> Children:
+        """Return the prefixes that continue those of a level.
+
+        A short prefix has dozens of children in the trie, but its state reads few bytes. So its children are looked up by these
+        bytes; for all other prefixes, all children in the trie are returned.
         """
-        first = trie.children[frontier.node]
-        count = trie.children[frontier.node + 1] - first
-        if frontier.node[0] >= len(trie.child):
-            return expand(first, count)
-        base_state = frontier.columns[BASE_STATE]
-        look = (frontier.node < len(trie.child)) & (base_state != BEYOND)
-        few, many = (~look).nonzero()[0], look.nonzero()[0]
-        which, symbol = self._moves(frontier.columns[STATE, many], base_state[many])
-        place, pair = expand(self._first_byte[symbol], self._first_byte[symbol + 1] - self._first_byte[symbol])
-        owner = many[which[pair]]
-        child = trie.child[frontier.node[owner], self._bytes[place]]
-        found = child.nonzero()[0]
-        more, owners = expand(first[few], count[few])
-        return np.concatenate([child[found], more]), np.concatenate([owner[found], few[owners]])
+        first = trie.children[level.node]
+        count = trie.children[level.node + 1] - first
+        if level.node[0] >= len(trie.child):
+            return Children(*expand(first, count))
+        by_byte = (level.node < len(trie.child)) & (level.base_state != BEYOND)
+        all_of, some_of = (~by_byte).nonzero()[0], by_byte.nonzero()[0]
+        which, symbol = self._moves(level.state[some_of], level.base_state[some_of])
+        place, move = expand(self._first_byte[symbol], self._first_byte[symbol + 1] - self._first_byte[symbol])
+        owner = some_of[which[move]]
+        child = trie.child[level.node[owner], self._bytes[place]]
+        exists = child.nonzero()[0]
+        more, owners = expand(first[all_of], count[all_of])
+        return Children(np.concatenate([child[exists], more]), np.concatenate([owner[exists], all_of[owners]]))
 
     def _moves(self, states: Ints, base_state: Ints) -> tuple[Ints, Ints]:
-        """Return the places of states, and the classes of bytes that do not do there what they do in others."""
+        """Return the bytes with which states do something else than their base states: places of states, and classes of bytes.
+
+        For a state without a base state, these are all bytes that it reads, because `NO_BASE` is the dead state.
+        """
         step = self.dfa.step
         goes_on = np.empty((len(states), step.shape[1]), bool)
         for begin in range(0, len(states), ROWS_AT_ONCE):
@@ -140,30 +145,29 @@ class TrieWalk:
         # In one dimension, numpy finds them several times faster.
         return np.divmod(goes_on.ravel().nonzero()[0], step.shape[1])
 
-    def _stepped(self, trie: Trie, frontier: Frontier, child: Ints, owner: Ints, popped: list[Popped]) -> Frontier:
-        """Return what one more byte makes of each prefix; leave out what does as its base state."""
+    def _stepped(self, trie: Trie, before: Frontier, children: Children, popped: list[Popped]) -> Frontier:
+        """Return the prefixes with one more byte, without those that do the same as their base states."""
         dfa = self.dfa
-        self.limits.spend(LEVEL_STEPS + len(child) // PREFIXES_A_STEP)
-        symbol = dfa.byte_class[trie.byte[child]]
-        before = frontier.columns[STATE].take(owner)
-        does = dfa.step[before, symbol]
-        base_state = frontier.columns[BASE_STATE].take(owner)
+        self.limits.spend(LEVEL_STEPS + len(children.node) // PREFIXES_A_STEP)
+        symbol = dfa.byte_class[trie.byte[children.node]]
+        state = before.state.take(children.owner)
+        does = dfa.step[state, symbol]
+        base_state = before.base_state.take(children.owner)
         kept = (does | base_state).nonzero()[0]
         if base_state.any():
             kept = kept[self._compared(base_state, kept, symbol, does)]
-        columns = frontier.columns.take(owner[kept], axis=1)
-        columns[STATE], columns[BASE_STATE] = does[kept], base_state[kept]
+        found = Frontier(before.columns.take(children.owner[kept], axis=1), children.node[kept])
+        found.state[:], found.base_state[:] = does[kept], base_state[kept]
         if self.counted is not None:
-            columns[COUNT], within = self.counted.stepped(before[kept], symbol[kept], columns[STATE], columns[COUNT])
-            columns[STATE, ~within] = DEAD
-        frontier = Frontier(columns, child[kept])
-        nests = (~NestedStep.is_state(columns[STATE])).nonzero()[0]
+            found.count[:], fits = self.counted.stepped(state[kept], symbol[kept], found.state, found.count)
+            found.state[~fits] = DEAD
+        nests = (~NestedStep.is_state(found.state)).nonzero()[0]
         if len(nests):
-            self._nest(frontier, nests, popped)
-        return frontier
+            self._nest(found, nests, popped)
+        return found
 
     def _compared(self, base_state: Ints, kept: Ints, symbol: Ints, does: Ints) -> NDArray[np.bool_]:
-        """Step the states that prefixes are like, in place; return which of some prefixes do not do the same as these."""
+        """Step base states by one byte, in place; return which of the kept prefixes do not do the same as theirs."""
         other = np.ones(len(kept), bool)
         at = (base_state[kept] > 0).nonzero()[0]
         mine = kept[at]
@@ -174,55 +178,63 @@ class TrieWalk:
         other[at] = leads != does[mine]
         return other
 
-    def _nest(self, frontier: Frontier, which: Ints, popped: list[Popped]) -> None:
-        """Open and close brackets, in place, and whatever ends with these."""
+    def _nest(self, level: Frontier, which: Ints, popped: list[Popped]) -> None:
+        """Open and close the brackets of some prefixes, in place, and what ends at once with them."""
         while len(which):
-            self._nest_once(frontier, which, popped)
-            state = frontier.columns[STATE]
-            which = which[self._returns[state[which]] >= 0]
-            state[which] = NestedStep.end(self._returns[state[which]])
+            does = level.state[which]
+            opens, number = NestedStep.is_call(does), NestedStep.number(does)
+            if opens.any():
+                self._open(level, which[opens], number[opens])
+            if not opens.all():
+                self._close(level, which[~opens], number[~opens], popped)
+            which = which[self._returns[level.state[which]] >= 0]
+            level.state[which] = NestedStep.end(self._returns[level.state[which]])
 
-    def _nest_once(self, frontier: Frontier, which: Ints, popped: list[Popped]) -> None:
-        dfa = self.dfa
-        source, state, stack, height, base_state, _ = frontier.columns
-        opens, number = NestedStep.is_call(state[which]), NestedStep.number(state[which])
-        if opens.any():
-            at, call = which[opens], number[opens]
-            stack[at], heights = self.stacks.pushed(stack[at], dfa.frame[call])
-            height[at] = np.maximum(height[at], heights)
-            state[at] = dfa.entry[call]
-        if opens.all():
-            return
-        at, end = which[~opens], number[~opens]
-        own = stack[at] != EMPTY
-        out = at[~own]
-        popped.append(Popped(source[out], frontier.node[out], end[~own], height[out]))
-        # The actions of these texts follow from `popped`, so here the walk is over.
-        state[out] = DEAD
-        base_state[out] = NO_BASE
-        at, end = at[own], end[own]
-        stack[at], frames = self.stacks.popped(stack[at])
-        state[at] = dfa.return_state[end, np.array(frames, np.int64)]
+    def _open(self, level: Frontier, which: Ints, calls: Ints) -> None:
+        """Push the frames of calls, in place."""
+        level.stack[which], heights = self.stacks.pushed(level.stack[which], self.dfa.frame[calls])
+        level.height[which] = np.maximum(level.height[which], heights)
+        level.state[which] = self.dfa.entry[calls]
 
-    def _found(self, trie: Trie, met: Frontier, lost: list[tuple[NDArray[np.integer], NDArray[np.integer]]]) -> Found:
-        source, action, stack, height, _, count = met.columns.astype(np.int64)
-        changed = np.flatnonzero(stack | height | count)
-        if len(changed):
-            parts = [column[changed] for column in (action, stack, height, count)]
-            example, which = distinct_rows(parts)
-            rows = zip(*(part[example].tolist() for part in parts), strict=True)
-            action[changed] = np.array([self._action(*row) for row in rows], np.int64)[which]
+    def _close(self, level: Frontier, which: Ints, ends: Ints, popped: list[Popped]) -> None:
+        """Pop a frame of each prefix, in place. Where it has pushed none itself, its walk is over."""
+        own = level.stack[which] != EMPTY
+        over = which[~own]
+        popped.append(Popped(level.source[over], level.node[over], ends[~own], level.height[over]))
+        level.state[over] = DEAD
+        level.base_state[over] = NO_BASE
+        at = which[own]
+        level.stack[at], frames = self.stacks.popped(level.stack[at])
+        level.state[at] = self.dfa.return_state[ends[own], np.array(frames, np.int64)]
+
+    def _found(self, trie: Trie, met: Frontier, lost: list[Frontier]) -> Found:
+        """Return the actions of texts.
+
+        Args:
+            trie: The texts.
+            met: The prefixes that are texts.
+            lost: Dead prefixes whose base states might be alive, so that all texts that continue them are listed as dead.
+        """
         place, owner = expand(trie.first[met.node], trie.own[met.node])
-        found = [(source[owner], trie.tokens[place], action[owner])]
-        for sources, nodes in lost:
-            place, owner = expand(trie.first[nodes], trie.below[nodes])
-            found.append((sources[owner], trie.tokens[place], np.full(len(place), DEAD)))
-        return Found(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        found = [Found(met.source.astype(np.int64)[owner], trie.tokens[place], self._actions(met)[owner])]
+        for prefixes in lost:
+            place, owner = expand(trie.first[prefixes.node], trie.below[prefixes.node])
+            found.append(Found(prefixes.source[owner], trie.tokens[place], np.full(len(place), DEAD)))
+        return Found.joined(found)
+
+    def _actions(self, met: Frontier) -> Ints:
+        """Return the action of each prefix. Most only lead to a state."""
+        action = met.state.astype(np.int64)
+        changed = np.flatnonzero(met.stack | met.height | met.count)
+        if len(changed):
+            columns = [column[changed] for column in (met.state, met.stack, met.height, met.count)]
+            example, which = distinct_rows(columns)
+            rows = zip(*(column[example].tolist() for column in columns), strict=True)
+            action[changed] = np.array([self._action(*row) for row in rows], np.int64)[which]
+        return action
 
     def _action(self, state: int, stack: int, height: int, count: int) -> int:
         pushed = self.stacks.frames(stack)
-        return (
-            self.actions.number(StackAction(state, pushed, 0, height, added=count))
-            if len(pushed) <= MOST_PUSHED
-            else DEAD
-        )
+        if len(pushed) > MOST_PUSHED:
+            return DEAD
+        return self.actions.number(StackAction(state, pushed, 0, height, added=count))

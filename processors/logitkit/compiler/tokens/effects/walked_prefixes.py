@@ -1,36 +1,40 @@
-"""The prefixes of texts that a walk through an automaton follows at the same time.
+"""The prefixes of texts that walks through an automaton follow at the same time, and the stacks that they have opened.
 
-The stacks of brackets that walks through an automaton have opened, numbered.
+A *walk* follows the texts of a trie from one state. All walks go on level by level, so on each level there are many prefixes,
+each with the state that it leads to. They are rows of arrays, a `Frontier`, and their stacks are numbers.
+
+By hand, for lists such as `[[],[]]` and a walk from the start: its prefix `[` leads to the state inside of the list, with stack
+1, which holds the frame of this call. The prefix `[[` has stack 2, which is stack 1 and one more frame. The prefix `[]` has the
+empty stack again, number 0, but its height is still 1, because one frame needed room meanwhile.
+
+Invariants: equal stacks have equal numbers. A stack holds only frames that the walk itself has pushed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from logitkit.compiler.bytes.transition_columns import Ints
 from logitkit.vocabulary.ranges import cut_by_sum
 from logitkit.vocabulary.trie import Trie
 
 __all__ = [
-    "BASE_STATE",
-    "COUNT",
+    "BEYOND",
     "EMPTY",
-    "HEIGHT",
+    "NO_BASE",
     "PREFIXES_AT_ONCE",
-    "SOURCE",
-    "STACK",
-    "STATE",
+    "Children",
     "Found",
     "Frontier",
     "Popped",
     "WalkStarts",
     "WalkedStacks",
 ]
-
-Ints = NDArray[np.int64]
 
 # The stack without frames.
 EMPTY = 0
@@ -76,21 +80,63 @@ class WalkedStacks:
 # About this many prefixes are followed at once, as each takes some hundred bytes: two million would take 150 MB.
 PREFIXES_AT_ONCE = 2**16
 
-# The rows of the columns.
-SOURCE, STATE, STACK, HEIGHT, BASE_STATE, COUNT = range(6)
+# In place of a base state: there is none, or its walk has left the fragment beyond its end.
+NO_BASE, BEYOND = 0, -1
 
 
-class Frontier(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class Frontier:
     """The prefixes on one level.
 
     Args:
-        columns: [6, N] int64: the walk of each, its state, its stack, the most brackets on that, its base state, and
-            the characters that it has counted. One array, since taking some of N prefixes costs more than what N is.
-        node: [N] their nodes.
+        columns: [6, N] the six properties below. They are one array, as taking some columns of one array costs less than taking
+            from six.
+        node: [N] the node of each prefix in the trie.
     """
 
-    columns: NDArray[np.integer]
-    node: NDArray[np.integer]
+    columns: Ints
+    node: Ints
+
+    @classmethod
+    def at(cls, starts: WalkStarts) -> Frontier:
+        """Return the empty prefixes with which walks begin."""
+        found = cls(np.zeros((6, len(starts.source)), np.int64), starts.node)
+        found.source[:], found.state[:], found.base_state[:] = starts.source, starts.state, starts.base_state
+        return found
+
+    @property
+    def source(self) -> Ints:
+        """[N] view of the walk of each prefix."""
+        return self._row(0)
+
+    @property
+    def state(self) -> Ints:
+        """[N] view of the state that it leads to."""
+        return self._row(1)
+
+    @property
+    def stack(self) -> Ints:
+        """[N] view of its stack."""
+        return self._row(2)
+
+    @property
+    def height(self) -> Ints:
+        """[N] view of the most brackets that were on its stack."""
+        return self._row(3)
+
+    @property
+    def base_state(self) -> Ints:
+        """[N] view of its base state, or `NO_BASE` or `BEYOND`."""
+        return self._row(4)
+
+    @property
+    def count(self) -> Ints:
+        """[N] view of how many characters it has counted."""
+        return self._row(5)
+
+    def _row(self, index: int) -> Ints:
+        found: Ints = self.columns[index]
+        return found
 
     def take(self, which: Ints) -> Frontier:
         """Return some of them."""
@@ -115,15 +161,31 @@ class Frontier(NamedTuple):
         return [Frontier(self.columns[:, a:b], self.node[a:b]) for a, b in cut_by_sum(count, PREFIXES_AT_ONCE)]
 
 
-class WalkStarts(NamedTuple):
-    """Where walks begin.
+class Children(NamedTuple):
+    """The prefixes that continue those of a frontier by one byte: [N] each.
 
     Args:
-        source: The number by which each walk is named.
-        node: The node of the trie.
-        state: The state that the text up to that node has led to.
-        base_state: The state of a fragment in which other walks do the same, but for some texts; 0 if there is none.
-        unquoted: Whether no text is followed that begins with a quote.
+        node: The node of each in the trie.
+        owner: The place in the frontier of the prefix that it continues.
+    """
+
+    node: Ints
+    owner: Ints
+
+    def take(self, which: NDArray[np.bool_]) -> Children:
+        """Return some of them."""
+        return Children(self.node[which], self.owner[which])
+
+
+class WalkStarts(NamedTuple):
+    """Where walks begin: [N] each.
+
+    Args:
+        source: The number that names the walk.
+        node: The node of the trie in which it begins.
+        state: The state to which the text up to that node has led.
+        base_state: The base state if that is an override state, else 0.
+        unquoted: Whether texts that begin with a quote are left out.
     """
 
     source: Ints
@@ -148,33 +210,44 @@ class WalkStarts(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The actions of texts.
+    """The actions of texts: [N] each.
 
     Args:
         source: The walk.
         token: The id of the text in the trie.
-        action: The number of its action; `DEAD` only where its base state might do something else.
+        action: The number of its action. A dead action is listed only where the base state might do something else.
     """
 
     source: Ints
     token: Ints
     action: Ints
 
+    @classmethod
+    def joined(cls, parts: list[Found]) -> Found:
+        """Put several lists after one another."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
+
 
 class Popped(NamedTuple):
-    """Where walks close a bracket that was open before.
+    """Where walks close a bracket that was open before they began: [N] each.
 
     Args:
         source: The walk.
-        node: The node of the trie at which it does.
-        end: The end.
-        height: The most frames that were pushed and popped before.
+        node: The node of the trie after the byte that closes the bracket.
+        end: The end of the automaton.
+        height: The most frames that the walk had on its own stack.
     """
 
     source: Ints
     node: Ints
     end: Ints
     height: Ints
+
+    @classmethod
+    def joined(cls, parts: list[Popped]) -> Popped:
+        """Put several lists after one another."""
+        nothing = cls(*(np.zeros(0, np.int64) for _ in cls._fields))
+        return cls(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
     def blocks(self, trie: Trie) -> Iterator[Popped]:
         """Yield them in parts with about `PREFIXES_AT_ONCE` texts each."""

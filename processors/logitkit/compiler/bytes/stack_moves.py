@@ -142,7 +142,7 @@ class StackMoves:
 
 
 class _Steps(NamedTuple):
-    """What symbols do in states: [N] each, in the order of `Reads`."""
+    """The effects of symbols in states: [N] each, in the order of `Reads`."""
 
     source: Ints
     symbol: Ints

@@ -1,4 +1,16 @@
-"""Compile an automaton over bytes, with or without brackets, into one over the tokens of a vocabulary."""
+"""Compile an automaton over bytes, with or without brackets, into one over the tokens of a vocabulary.
+
+1. Find the class of each token, and the transition column of each class: by the text of tokens.
+2. Add the ids without text and the special tokens, which have no text that an automaton over bytes could read.
+3. Leave out tokens after which the text cannot be completed, if there may be any.
+4. Build the rows of states from the columns of classes (`TokenAutomaton.of`).
+
+By hand, for the pattern `ab?` and the tokens `a`, `b`, `ab` and EOS: state 2 is the start, state 3 comes after `a`, and state 4
+after `ab`. The classes are `a`, `b`, `ab` and EOS. Row 2 lists `a` with 3 and `ab` with 4, row 3 lists `b` with 4 and EOS with
+`FINISHED`, and row 4 lists EOS.
+
+Invariants: from each live state, some tokens lead to the end. Until special tokens are added, class 0 is dead everywhere.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +55,7 @@ def token_automaton(
         vocabulary: The tokens.
         limits: Bounds on the work.
         name: The name of the language in an error.
-        prune: Whether tokens are illegal after which no text can end.
+        prune: Whether to forbid tokens after which the text cannot be completed.
 
     Raises:
         ConfigurationError: The language is empty, or the tokens spell none of its texts.
@@ -80,10 +92,11 @@ def token_automaton(
 
 
 def staying(free: NDArray[np.bool_]) -> TransitionColumns:
-    """Return the one column that stays in the free states and is dead in all others."""
+    """Return one column, which stays in the free states and is dead in all others."""
     strict = FIRST_STATE + np.flatnonzero(~free[FIRST_STATE:])
     where = FIRST_STATE + np.flatnonzero(free[FIRST_STATE:])
-    # List the fewer states. Where all states are free, none is listed, so that the default holds after fallbacks too.
+    # List the smaller group of states. If all states are free, none is listed, so the default also holds for states that fall
+    # back.
     if len(strict) <= len(where):
         default, source, target = STAY, strict, np.full(len(strict), DEAD)
     else:
@@ -107,8 +120,8 @@ def pushdown_automaton(
         vocabulary: The tokens.
         limits: Bounds on the work.
         name: The name of the language in an error.
-        max_depth: Most calls that are open at once; a deeper bracket is illegal.
-        complete_within: Whether to work out how many tokens are needed to the end.
+        max_depth: The most calls that may be open at once; a deeper bracket is illegal.
+        complete_within: Whether to find how many tokens each state needs to the end.
 
     Raises:
         ConfigurationError: The language is empty, all its texts nest deeper than `max_depth`, the tokens spell none of them, or
@@ -124,12 +137,12 @@ def pushdown_automaton(
     if dfa.instances is None and not dfa.frames:
         return _finite(dfa, vocabulary, limits, name, complete_within)
     fallback = None
-    # Where tokens are counted, too few may be left to spell a marker.
+    # With a limit of tokens, too few tokens may be left to spell a marker.
     dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
     if dfa.instances is not None:
         uncounted = frozenset(np.flatnonzero(dfa.uncounted).tolist())
         actions = ActionNumbering(Targets(dfa.states + dfa.frames, dfa.frames), limits, uncounted)
-        # Costs are worked out from what each state lists.
+        # Costs are computed from rows, so each row must list all that its state does.
         falls_back = not complete_within and not dead_ends
         with one_budget(limits.work):
             classes = linked_classes(dfa, dfa.instances, vocabulary, actions, limits, falls_back)
@@ -161,7 +174,7 @@ def pushdown_automaton(
         moves = table.transitions.source, table.transitions.target
         cost = min_tokens_to_finish(complete, *moves, table, limits, whatever_count=complete_within)
         if complete_within and not dead_ends and (cost[dfa.states :] == UNREACHABLE).any():
-            # Then the text after every bracket has a way to the end, but its length is not known when the bracket opens.
+            # Each text can be completed, but how many tokens this takes is not known yet when the bracket opens.
             raise ConfigurationError(
                 f"the number of tokens that {name} needs to end has no limit where only the end of a nested value decides "
                 "what may follow, as in an array that 'contains' an object; leave out 'closing'"
@@ -174,7 +187,7 @@ def pushdown_automaton(
     depth += dfa.open_blocks + (strings + dfa.blocks > 0)
     nesting = StackActions(
         dfa.frames,
-        # Where characters or tokens are counted, a stack is expected, of one frame at least.
+        # Rows that count characters or tokens have a stack with room for at least one frame.
         max(depth, int(table.counting is not None or complete_within)),
         table.state,
         table.pushed,

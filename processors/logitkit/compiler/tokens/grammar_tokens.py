@@ -1,18 +1,17 @@
 """Compile a pushdown automaton over bytes that looks ahead into an automaton over the tokens of a vocabulary.
 
-What a token does is an action, as for every automaton that nests (`actions`); a token may pop frames and then be looked at
-again. The end of the text is a symbol too: EOS may pop frames before it finishes, so it has a class of its own with actions.
+The effect of a token is a stack action (`effects.action_numbering`). A token may pop frames before its first byte is read. The
+end of the text is a symbol too: EOS may pop frames before it finishes, so it has a class of its own with actions.
 
-A row never gets stuck. Each symbol that some state reads must be a token by itself, so every text can be spelled symbol by
-symbol. An action is legal only if there is room for all frames that must be opened later.
+Under a grammar that is not deterministic, a token may have several actions in one state. A column lists the state once for each
+of them. A table lists each state once, so the automaton gets further *layers*: the first layer has the first action of each
+token and state, the second layer the second one, and so on.
 
-Where a symbol has several actions, so have tokens. Each layer of the result has one of them for each state and token.
+By hand, for palindromes over `a` and `b` such as `abba`: after `a`, the token `a` either opens another pair, so it pushes a
+frame, or closes the pair, so it pops one. The automaton has two layers, and layer 1 has the second of these actions.
 
-Tokens with several actions in one state, as under a grammar that is not deterministic.
-
-In palindromes, `a` may open another pair or close one. Columns list such a state once for each action. Tables list each state
-once, so an automaton gets further *layers*: the first has the first action of each token and state, the second has the second
-one, and so on.
+Invariants: a row never gets stuck. Each byte that some state reads must be a token by itself, so every text can be spelled byte
+by byte. An action is legal only if there is room for all frames that must be opened later.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ MOST_LAYERS = 32
 def also_whole(
     transitions: TransitionColumns, whole: int, classes: NDArray[np.int32], limits: Limits
 ) -> TransitionColumns:
-    """Let some classes also do what `WHOLE` does; a class that does both in a state lists that state twice.
+    """Add the effects of `WHOLE` to some classes. A class with two effects in a state lists that state twice.
 
     Args:
         transitions: The column of each class.
         whole: The class of `WHOLE`.
-        classes: The classes of the tokens that it stands for.
+        classes: The classes of the tokens that `WHOLE` stands for.
         limits: Bounds on the work.
 
     Raises:
@@ -77,15 +76,15 @@ def also_whole(
 
 
 def layers_of(transitions: TransitionColumns) -> list[TransitionColumns]:
-    """Split columns that list states several times into such that list each once.
+    """Split columns that list a state several times into layers, which list each state once.
 
     Raises:
-        PatternTooLarge: There would be too many.
+        PatternTooLarge: There would be too many layers.
     """
     owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
     where = np.arange(len(owner))
     same = (owner[1:] == owner[:-1]) & (transitions.source[1:] == transitions.source[:-1])
-    # How many entries for the same state come before each.
+    # For each entry, how many entries of the same column and state stand before it.
     rank = where - np.maximum.accumulate(np.where(np.append(False, same)[: len(owner)], 0, where))
     found = []
     for layer in range(1 + int(rank.max(initial=0))):
@@ -116,8 +115,8 @@ def grammar_automaton(
         vocabulary: The tokens.
         limits: Bounds on the work.
         name: The name of the language in an error.
-        max_depth: Most frames on a stack; a token that needs more is illegal.
-        complete_within: Whether to work out how many tokens are needed to the end; see `grammar_min_tokens`.
+        max_depth: The most frames on a stack; a token that needs more is illegal.
+        complete_within: Whether to find how many tokens each state needs to the end; see `grammar_min_tokens`.
         splits: Whether a token may have several actions.
 
     Raises:
@@ -180,7 +179,7 @@ class _Classes(NamedTuple):
         transitions: The column of each class; a state may be listed several times.
         end_class: The class of the end of the text.
         actions: The actions that targets stand for.
-        outline: The parts of an automaton that numbering actions needs: states, ends, and how many frames each state needs.
+        outline: An automaton with only what numbering actions needs: states, ends, and how many frames each state needs.
     """
 
     class_of: NDArray[np.int32]
@@ -194,12 +193,12 @@ def _classes(dfa: PushdownDfa, vocabulary: Vocabulary, limits: Limits) -> _Class
     moves = StackMoves.of_pushdown(dfa)
     store = SuffixColumns(moves, limits)
     classes = classes_by_suffix(store, dfa.byte_class, vocabulary)
-    # Special tokens, and the end of the text, have a class each after those of other tokens.
+    # Special tokens and the end of the text have one class each, after those of other tokens.
     numbers = store.of_bytes()[-1 - len(dfa.special_tokens) :]
     took(store.work + len(classes.class_of) // IDS_A_STEP)
     class_of = classes.class_of.astype(np.int32)
     first = len(classes.transitions)
-    # The special token that stands for many comes first, so that the others take their tokens from it.
+    # `OTHERS`, which stands for many ids, comes first, so that special tokens with an id of their own overwrite it.
     special_tokens = dict(sorted(zip(dfa.special_tokens, range(first, first + len(dfa.special_tokens)), strict=True)))
     whole = special_tokens.pop(WHOLE, None)
     for special_token, number in special_tokens.items():
@@ -217,14 +216,14 @@ def _classes(dfa: PushdownDfa, vocabulary: Vocabulary, limits: Limits) -> _Class
 
 
 def _finishing(layer: TransitionColumns, end_class: int, states: int) -> NDArray[np.bool_]:
-    """Return [S] in which states the end of the text finishes in a layer."""
+    """Return [S] the states in which the end of the text finishes, in one layer."""
     ends, found = layer.take(np.array([end_class])), np.zeros(states, bool)
     found[ends.source[ends.target == FINISHED]] = True
     return found
 
 
 def _check_fits(dfa: PushdownDfa, max_depth: int, name: str) -> None:
-    """Raise `ConfigurationError` if no text fits on a stack of some depth."""
+    """Raise `ConfigurationError` if no text fits on a stack of depth `max_depth`."""
     if dfa.start == DEAD or dfa.need[dfa.start] >= NEVER:
         raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
     if dfa.need[dfa.start] > max_depth:
@@ -234,13 +233,13 @@ def _check_fits(dfa: PushdownDfa, max_depth: int, name: str) -> None:
 
 
 def _reads_beside_wholes(dfa: PushdownDfa) -> bool:
-    """Whether a byte may be read where a token may stand for itself, whatever its text is."""
+    """Whether some state reads a byte, and also any token as a whole."""
     bytes_, at = int(dfa.byte_class.max()) + 1, dfa.special_tokens.index(WHOLE) if WHOLE in dfa.special_tokens else None
     return at is not None and bool(dfa.step[dfa.step[:, bytes_ + at] != DEAD, :bytes_].any())
 
 
 def finite_dfa(dfa: PushdownDfa) -> ByteDfa:
-    """Return an automaton that pushes nothing as a finite one."""
+    """Return an automaton that pushes no frames as a finite automaton."""
     step = np.where(PushdownStep.is_state(dfa.step), dfa.step, DEAD)
     first = int(dfa.byte_class.max()) + 1
     special_tokens = {

@@ -1,6 +1,6 @@
-"""The tokens to an end: states that cannot end are left out, and a limit of tokens is kept.
+"""How a text is completed: tokens that lead to a dead end are left out, and the number of tokens to the end is known.
 
-dead_ends               the states from which no end can be reached
-min_tokens_to_finish    the least number of tokens to an end
-grammar_min_tokens      an upper bound on that of a grammar
+dead_ends               the states from which the tokens cannot complete the text
+min_tokens_to_finish    the least number of tokens to the end
+grammar_min_tokens      an upper bound on this number for a grammar
 """

@@ -1,4 +1,16 @@
-"""Remove the states from which the vocabulary cannot complete the language."""
+"""Leave out tokens that lead to a dead end: to a state from which the tokens of the vocabulary cannot complete a text.
+
+A text is completed by tokens, not by bytes. So a state may be live in the automaton over bytes, and a dead end for tokens.
+
+By hand, for the pattern `a|bc` and the tokens `a`, `b` and EOS: no token begins with `c`, so the state after `b` is a dead end,
+and `b` is made illegal at the start.
+
+States are marked as alive backwards from the accepting ones. A state that falls back to another one, as in a language of banned
+strings, lists only what differs, so its targets must be counted: those that it lists, plus those of the state that it falls back
+to, less those that it overrides.
+
+Invariants: in the result, each token leads to a state that is alive.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +27,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.vocabulary.ranges import expand
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-# In place of an exception: there is none, or it is not known.
+# In place of the index of an exception: there is none, or it is not known.
 NONE, UNKNOWN = -1, -2
 
 
@@ -24,10 +36,10 @@ class NothingSpelled(ConfigurationError):
 
 
 def may_have_dead_ends(dfa: ByteDfa | NestedDfa, vocabulary: Vocabulary) -> bool:
-    """Whether some state may be left without a way to the end.
+    """Whether some state may be a dead end.
 
-    There is none if each class of bytes has a byte that is a token by itself: the text can then be completed byte by byte. But no
-    text goes on after EOS.
+    If each class of bytes has a byte that is a token by itself, a text can be completed byte by byte, so there are no dead ends.
+    But no text continues after EOS, so a language that reads an EOS id inside of a text may have one.
 
     Args:
         dfa: The automaton; an accepting state can be reached from each of its states.
@@ -45,24 +57,21 @@ def may_have_dead_ends(dfa: ByteDfa | NestedDfa, vocabulary: Vocabulary) -> bool
 def without_dead_ends(
     table: TransitionColumns, accepting: NDArray[np.bool_], fallback: NDArray[np.int64] | None = None
 ) -> tuple[TransitionColumns, NDArray[np.bool_]]:
-    """Send to death every token after which no tokens lead to an accepting state.
-
-    Needed where the tokens cannot spell every text (a vocabulary without some byte, an automaton over token ids): a row that took
-    such a token would find nothing legal later.
+    """Make each token illegal that leads to a dead end.
 
     Args:
         table: The column of every class.
         accepting: [S] bool.
-        fallback: [S] the state that does what each state does not list, itself at the end; None: none does.
+        fallback: [S] the state that each state falls back to, itself at the end; None: no state falls back.
 
     Returns:
-        The columns without such moves, and [S] bool: the states from which an accepting state is reached.
+        The columns without these moves, and [S] bool: the states that are alive.
     """
     below = np.arange(len(accepting)) if fallback is None else fallback
     owner = np.repeat(np.arange(len(table)), table.start[1:] - table.start[:-1])
     alive = accepting
     if fallback is not None:
-        # It is expensive to find what each state overrides, and seldom needed: as a rule each is alive whatever it overrides.
+        # Finding what each state overrides is expensive and seldom needed: usually all states are alive whatever they override.
         alive = _alive(table, owner, None, accepting, below)
         if alive[FIRST_STATE:].all():
             return table, alive
@@ -77,7 +86,7 @@ def without_dead_ends(
 
 
 def _overridden(table: TransitionColumns, owner: Ints, below: Ints) -> Ints:
-    """Return for each exception the one that would hold without it: that of the state that it falls back to, or `NONE`."""
+    """Return the exception that each exception overrides: that of the next state in its chain of fallbacks, or `NONE`."""
     states = np.int64(len(below))
     keys = owner * states + table.source
     overridden = np.full(len(owner), NONE)
@@ -98,18 +107,18 @@ def _overridden(table: TransitionColumns, owner: Ints, below: Ints) -> Ints:
 def _alive(
     table: TransitionColumns, owner: Ints, overridden: Ints | None, accepting: NDArray[np.bool_], below: Ints
 ) -> NDArray[np.bool_]:
-    """Return the states from which an accepting one is reached: backwards from these, each exception and default looked at once.
+    """Return the states that are alive. Each exception and each default is looked at once, when its target becomes alive.
 
-    Each state counts the living targets that it lists, less those of the exceptions that it overrides; what it and all that it
-    falls back to count together is how many classes keep it alive.
+    Each state counts the exceptions with live targets that it lists, less the live ones that it overrides. The sum over a state
+    and all states that it falls back to is the number of classes that keep it alive.
 
     Args:
         table: The columns.
         owner: [E] the column of each exception.
-        overridden: [E] what each exception overrides. None: that is not known, so take it to be alive; states that are alive even
-            then are returned.
-        accepting: [S] states that are alive to begin with.
-        below: [S] the state that each falls back to, itself where it does not.
+        overridden: [E] the exception that each exception overrides. None: this is not known, and each is taken to be alive. Then
+            only states are returned that are alive in any case.
+        accepting: [S] the states that are alive to begin with.
+        below: [S] the state that each state falls back to, or itself.
     """
     states = len(accepting)
     falls = below != np.arange(states)
@@ -148,5 +157,5 @@ def _alive(
 
 
 def _grouped(number: Ints, groups: int) -> tuple[Ints, Ints]:
-    """Return the places of each number, one number after another, and where each one's begin."""
+    """Return the places of all numbers, sorted by number, and where the places of each number begin."""
     return np.argsort(number, kind="stable"), starts(np.bincount(number, minlength=groups))

@@ -1,16 +1,19 @@
-"""An upper bound on the number of tokens that a grammar that nests needs to the end of a text.
+"""An upper bound on the number of tokens that a text under a grammar still needs to its end.
 
-The cost of a state is the number of tokens to the next exit (`bytes.pushdown_views`), and 0 in an exit. The cost of a frame is
-the number of tokens to the next exit after it is popped, for the exit that is worst for it: the token that pops the frame is
-counted there, and only its first symbol. The costs of a stack add up. So it is a bound that can be kept: from every row that
-needs tokens, some token leads to where one less is needed. The bound is exact, except that a token that ends a rule is not taken
-to write more than its first symbol after it, and where exits differ in what they need.
-
-Only ways are counted that need no more frames than their state does, so that there is room for them whatever is on the stack.
-An exit after which some frame leaves no text, because of a condition on the next character, does not count.
+The *cost* of a state is the number of tokens to the next exit (`bytes.pushdown_views`), and 0 in an exit. The cost of a frame
+is the number of tokens from the moment when it is popped to the next exit. If the frame can be popped at several exits, the
+worst one counts. The token that pops the frame is part of this number, and is taken to read only its first byte. The cost of a
+row is that of its state and of all its frames together.
 
 By hand, for `sum ::= item ("+" item)*` and `item ::= "1" | "(" sum ")"` as in `bytes.pushdown_dfa`: the start needs one token,
-`item read` none, and F one, the closing bracket. After `((` three tokens are needed.
+`item read` none, and F one token, the closing bracket. So after `((`, three tokens are needed, as in `((1))`.
+
+Invariants: the bound can be kept. From every row that needs tokens, some token leads to a row that needs one token less. For
+this, only moves count that need no more frames than their state does, so that there is always room for them. An exit after
+which some frame leaves no text, because of a condition on the next character, does not count.
+
+The bound is exact but for two cases: a token that ends a rule and writes more than one byte after it, and exits that need
+different numbers of tokens.
 
 Source: Knuth, A generalization of Dijkstra's algorithm (1977), for the least costs of derivations.
 """
@@ -35,16 +38,16 @@ __all__ = ["grammar_min_tokens"]
 
 
 def grammar_min_tokens(dfa: PushdownDfa, table: ActionTable, limits: Limits, name: str) -> NDArray[np.int32]:
-    """Return the tokens that are needed from each state and frame, 0 for those that no row is in.
+    """Return the cost of each state and frame, 0 for those that no row is in.
 
     Args:
-        dfa: The automaton over bytes; it is deterministic.
+        dfa: The automaton over bytes, which is deterministic.
         table: The actions of tokens.
         limits: Bound on the work.
         name: The name of the language in an error.
 
     Raises:
-        ConfigurationError: There is no bound for some state.
+        ConfigurationError: Some state has no bound.
         PatternTooLarge: It takes too many steps.
     """
     costs = _Costs(dfa, table, limits)
@@ -80,7 +83,7 @@ class _Costs:
         self._read_views(dfa.pushed, dfa.target.tolist(), dfa.states)
 
     def _read_tokens(self, dfa: PushdownDfa, table: ActionTable) -> None:
-        """Collect what tokens do that pop nothing: which state they lead from and to, and the frames that they push."""
+        """Collect the moves of tokens that pop nothing: the state that they lead from, and their target."""
         source, target = table.transitions.source.astype(np.int64), table.transitions.target.astype(np.int64)
         targets = Targets(dfa.states + dfa.frames, dfa.frames)
         is_action = targets.is_action(target)
@@ -100,7 +103,7 @@ class _Costs:
         self.action_state, self.action_pushed = table.state.astype(np.int64), table.pushed.astype(np.int64)
 
     def _read_views(self, pushed: tuple[tuple[int, ...], ...], target: list[int], states: int) -> None:
-        """Collect what is read in views after a pop: the view, what it leads to, and the frames, with -1 after them."""
+        """Collect the moves of views after a pop: the view, the state, and the frames that are pushed, and then -1."""
         views = self.views
         widest = max(map(len, pushed), default=0)
         found: list[tuple[int, ...]] = []
@@ -126,7 +129,7 @@ class _Costs:
             self.limits.spend(4 + (len(self.source) + len(self.view) + len(self.frame)) // 32)
             of_frame = np.where(met, 0, UNREACHABLE)
             np.maximum.at(of_frame, self.frame, cost[self.after])
-            # Actions number frames after the states, and have 0 after the last one; moves have -1.
+            # A row of `action_pushed` lists frames as states, and then 0; a row of `view_pushed` lists frames, and then -1.
             framed = np.concatenate([np.zeros(self.states, np.int64), of_frame])
             pushes = cost[self.action_state] + framed[self.action_pushed].sum(axis=1)
             reached = np.concatenate([cost[: self.states], np.full(self.frames, UNREACHABLE), pushes])
@@ -139,7 +142,7 @@ class _Costs:
 
 
 def _rows(dfa: PushdownDfa, limits: Limits) -> Rows:
-    """Return what symbols do in each state, as masks."""
+    """Return for each state its steps, each with the symbols that take it, as a mask."""
     state, symbol = np.nonzero(dfa.step)
     limits.spend(len(state))
     found: list[dict[int, int]] = [{} for _ in range(dfa.states)]

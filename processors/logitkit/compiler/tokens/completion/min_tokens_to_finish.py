@@ -1,14 +1,19 @@
-"""The least number of tokens that are needed to the end of a text.
+"""The least number of tokens that a text still needs to its end.
 
-The cost of a state is the number of tokens to the closing bracket of its part, or to the end of the text; that of a frame is the
-number from the state after it. The costs of a stack add up. Only ways are counted that go no deeper than they must, so that there
-is room for them whatever is on the stack. A way on which one token closes a bracket and goes on after it does not count. Where
-characters are counted, only tokens that are legal with any count of the state are followed. So it is a bound that can be kept:
-from every state some token leads to where one token less is needed.
+The *cost* of a state is the number of tokens to the closing bracket of its part, or to the end of the text if no bracket is open.
+The cost of a frame is that of the state after it. The cost of a row is that of its state and of all its frames together.
+
+By hand, for nested lists such as `[[],[]]` and the tokens `[`, `[[`, `]`, `]]` and a comma: the state after the outer `[` needs
+one token, and so does the frame of an inner list. After `[[` two tokens are needed: although `]]` would do, a token that closes
+a bracket and continues after it does not count, since what it does depends on the frame.
+
+Invariants: the bound can be kept. From every state some token leads to a state that needs one token less. For this, only moves
+count that nest no deeper than they must, so that there is always room for them. Where characters are counted, only tokens count
+that are legal with every count of the state.
+
+A finite automaton has a simpler algorithm: backwards from the accepting states (`counting_tokens`).
 
 Source: Knuth, A generalization of Dijkstra's algorithm (1977), for the least costs of derivations.
-
-The number of tokens in a shortest completion of a text, from each state of a finite automaton.
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ MOVES_A_STEP = 16
 
 
 def counting_tokens(made: TokenAutomaton, limits: Limits) -> TokenAutomaton:
-    """Return an automaton whose rows may count the tokens that are left to them.
+    """Return an automaton whose rows may have a limit of tokens.
 
     Args:
         made: An automaton without a stack.
@@ -48,7 +53,7 @@ def counting_tokens(made: TokenAutomaton, limits: Limits) -> TokenAutomaton:
         PatternTooLarge: It takes too many steps.
     """
     if made.fallback is not None:
-        # Each state lists all that it does.
+        # Costs are computed from rows, so each row must list all that its state does.
         limits.check_work(made.states * made.classes // MOVES_A_STEP)
         made = made.without_fallback()
     limits.check_work(len(made.row_class) // MOVES_A_STEP)
@@ -56,7 +61,7 @@ def counting_tokens(made: TokenAutomaton, limits: Limits) -> TokenAutomaton:
 
 
 def _costs(source: Ints, target: Ints, accepting: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Return the tokens that are needed from each state, found backwards from the ends."""
+    """Return the cost of each state of a finite automaton, found backwards from the accepting states."""
     states = len(accepting)
     inside = (source >= FIRST_STATE) & (target >= FIRST_STATE)
     source, target = source[inside], target[inside]
@@ -74,34 +79,34 @@ def _costs(source: Ints, target: Ints, accepting: NDArray[np.bool_]) -> NDArray[
 
 
 def _moves(made: TokenAutomaton) -> tuple[Ints, Ints]:
-    """Return which states some token leads from, and to which."""
+    """Return the moves of all tokens: the state that each leads from, and the state that it leads to."""
     source = np.repeat(np.arange(made.states), np.diff(made.row_start))
     sources, targets = [source], [made.row_target.astype(np.int64)]
     instead = made.default[made.row_class]
     for default in np.unique(made.default[made.default >= FIRST_STATE]).tolist():
-        # From a state that does not list all classes of a default, one of them leads there.
+        # If a state does not list all classes that have this default, one of them leads to the default.
         listed = np.bincount(source[instead == default], minlength=made.states)
         sources.append(np.flatnonzero(listed < np.count_nonzero(made.default == default)))
         targets.append(np.full(len(sources[-1]), default))
     return np.concatenate(sources), np.concatenate(targets)
 
 
-# In place of a cost: there is no way.
+# The cost of a state from which the tokens do not lead to the end.
 UNREACHABLE = 2**28
 
 
 def min_tokens_to_finish(
     dfa: NestedDfa, source: Ints, target: Ints, table: ActionTable, limits: Limits, whatever_count: bool = True
 ) -> NDArray[np.int32]:
-    """Return the tokens that are needed from each state and frame, `UNREACHABLE` where the tokens do not lead to the end.
+    """Return the cost of each state and frame, `UNREACHABLE` if the tokens do not lead to the end.
 
     Args:
         dfa: The automaton over bytes.
-        source: States in which some token is legal, one entry for each target that a token may have there.
-        target: That target: a state or an action.
+        source: The states in which tokens are legal, one entry for each target of a token there.
+        target: The target of each entry: a state or an action.
         table: The actions.
         limits: Bound on the work.
-        whatever_count: Whether only tokens are followed that are legal with all counts of characters in a state.
+        whatever_count: Whether to follow only tokens that are legal with every count of characters in a state.
 
     Raises:
         PatternTooLarge: It takes too many steps.
@@ -113,7 +118,7 @@ def min_tokens_to_finish(
     inside = (source >= FIRST_STATE) & (source < dfa.states) & (target >= FIRST_STATE)
     height = np.concatenate([np.zeros(states, np.int64), table.height])
     pops = np.concatenate([np.zeros(states, bool), (table.rest > 0) & (table.closes < 0)])
-    # A string or a block of items may be open besides as many brackets as are allowed, and heights count it.
+    # The height of an action includes the frame of a string or a block of items, which may be open besides all brackets.
     need = np.concatenate([dfa.need, np.zeros(dfa.frames, np.int64)]) + int(dfa.uncounted.any())
     kept = inside & (height[target] <= need[source]) & ~pops[target]
     if whatever_count and table.counting is not None and dfa.instances is not None:
@@ -123,7 +128,7 @@ def min_tokens_to_finish(
     ways = _Ways(dfa, table, source[kept], target[kept], limits)
     found = ways.costs(np.ones(len(dfa.return_state), bool))
     if dfa.blocks:
-        # A block ends with a comma or with a bracket: after a bracket fewer tokens are needed, where one is possible.
+        # A block ends with a comma or with the bracket of its array. Completing a text by brackets needs fewer tokens.
         ended = ways.costs(_preferred(dfa, found))
         if not ((ended == UNREACHABLE) & (found < UNREACHABLE)).any():
             found = ended
@@ -131,7 +136,7 @@ def min_tokens_to_finish(
 
 
 def _preferred(dfa: NestedDfa, cost: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return [E] which ends texts may be completed with: of those of a block, the one after which the least is needed."""
+    """Return [E] the ends with which texts are completed: of the ends of a block, only the one with the least cost after it."""
     returned = dfa.return_state[:, dfa.is_block]
     meets = returned != DEAD
     found: NDArray[np.bool_] = ~meets.any(axis=1)
@@ -140,13 +145,13 @@ def _preferred(dfa: NestedDfa, cost: NDArray[np.int32]) -> NDArray[np.bool_]:
 
 
 class _Ways(NamedTuple):
-    """The ways on which texts are completed.
+    """The moves by which texts may be completed.
 
     Args:
         dfa: The automaton over bytes.
         table: The actions.
-        source: [N] states, ascending.
-        target: [N] what some token does there: a state or an action.
+        source: [N] the state of each, ascending.
+        target: [N] its target: a state or an action.
         limits: Bound on the work.
     """
 
@@ -157,7 +162,7 @@ class _Ways(NamedTuple):
     limits: Limits
 
     def costs(self, ends: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """Return the tokens that are needed if texts are completed with some of the automaton's ends only, [E] bool."""
+        """Return the costs if texts are completed with some ends of the automaton only, [E] bool."""
         dfa, table, source, target, limits = self
         states = dfa.states + dfa.frames
         targets = Targets(states, dfa.frames)
@@ -167,7 +172,7 @@ class _Ways(NamedTuple):
         cost[DEAD] = 0
         closes = np.flatnonzero(table.closes >= 0)
         cost[targets.action(closes[ends[table.closes[closes]]])] = 0
-        # A state that is not reached costs too much to be counted twice.
+        # Costs are cut off at `UNREACHABLE`, so that sums of them do not grow.
         pushed = np.flatnonzero(table.rest == 0)
         returned, frame = dfa.return_state[ends].T, targets.frame(np.arange(dfa.frames))
         first = np.flatnonzero(np.append(True, source[1:] != source[:-1])[: len(source)])
@@ -192,15 +197,16 @@ class _Ways(NamedTuple):
 def _whatever_the_count(
     instances: FragmentInstances, counting: Counting, source: Ints, target: Ints, targets: Targets
 ) -> NDArray[np.bool_]:
-    """Return whether some targets are legal with all counts with which rows may be in their states.
+    """Return whether targets are legal with every count with which a row may be in their states.
+
+    A count is never too low: the state says how many characters must follow, and its moves are those that remain possible.
 
     Args:
-        instances: The instances of fragments, of which some count. States say how many characters are missing, so none is too
-            few.
+        instances: The instances of fragments, of which some count.
         counting: The effects of actions on the count.
         source: [N] the states.
         target: [N] the targets.
-        targets: Says which of them are actions.
+        targets: Says which targets are actions.
     """
     highest = np.zeros(len(instances.base_state), np.int64)
     for number, first in zip(instances.fragment.tolist(), instances.first.tolist(), strict=True):

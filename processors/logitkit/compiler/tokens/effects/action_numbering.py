@@ -1,8 +1,15 @@
-"""The effect of a token on a stack: the state that it leads to, the frames that it pushes, or the bracket that it closes.
+"""Stack actions: the effect of a token, or of the end of a token, on the state and the stack.
 
-A token, or the end of one, may leave the state in which it begins for another one; push frames besides; or close the bracket in
-which it begins, so that the bytes after that go on in the state that the popped frame stands for. The effect of these bytes has a
-number too, that of a *token suffix*: the action after each frame that may be popped.
+There are two kinds. An action leads to a state and may push frames. Or it pops a frame, and the rest of the token, its *token
+suffix*, continues in the state that the frame stands for. A suffix is known as a table: for each frame that may be popped, the
+action after it.
+
+By hand, for nested lists such as `[[],[]]`: the token `[[` pushes two frames and leads to the state inside of a list. `],[`
+closes a list, so it pops a frame, and then the suffix `,[` continues. After the frame of an inner list, this suffix leads to
+the state inside of the next list and pushes a frame. After the frame of the outermost list, it is dead.
+
+Invariants: equal actions have equal numbers, and so have equal suffixes. An action that only leads to a state is this state.
+Suffix 0 does nothing.
 """
 
 from __future__ import annotations
@@ -19,25 +26,25 @@ from logitkit.limits import Limits
 
 __all__ = ["NOTHING_COUNTED", "ActionNumbering", "CountedMoves", "StackAction"]
 
-# The fields of an action from `low` on, if it is independent of the count and does nothing to it.
+# The fields of an action from `low` on, if the count of a row does not matter to it and stays as it is.
 NOTHING_COUNTED = (0, MOST, False, 0)
 
-# Frames that one token may push: more than any token of a real vocabulary has brackets.
+# The most frames that one token may push. No token of a real vocabulary has this many brackets.
 MOST_PUSHED = 64
 
 
 class StackAction(NamedTuple):
-    """The effect of a token, or of the end of one.
+    """The effect of a token, or of the end of a token.
 
     Args:
         state: The state in the end, if no frame is popped.
-        pushed: Frames that are left open, the outermost first.
-        rest: If a frame is popped, the number of the token suffix that goes on after it; else 0.
-        height: The most frames of brackets that are on the stack meanwhile, more than were there.
-        low: The least count of characters, before the token, for which it is legal.
-        high: The greatest one.
-        kept: Whether counting goes on; if not, it starts again.
-        added: How many characters of the token belong to the text that is counted after it.
+        pushed: The frames that it pushes, the outermost first.
+        rest: If a frame is popped, the number of the token suffix that continues after it; else 0.
+        height: The most frames of brackets that it needs room for at once, beyond those that were on the stack.
+        low: The least count of characters before the token with which it is legal.
+        high: The greatest count with which it is legal.
+        kept: Whether counting continues; if not, it starts again.
+        added: How many characters of the token belong to the text that is counted after the token.
     """
 
     state: int
@@ -51,12 +58,12 @@ class StackAction(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Whether it depends on the count, or does something to it."""
+        """Whether it depends on the count or changes it."""
         return self[4:] != NOTHING_COUNTED
 
 
 class CountedMoves(NamedTuple):
-    """Actions that lead to a state and count, and do nothing else: [N] each, as in `StackAction`."""
+    """Actions that lead to a state and count, and do nothing else: [N] each. Their fields are those of `StackAction`."""
 
     state: NDArray[np.int64]
     high: NDArray[np.int64]
@@ -65,12 +72,12 @@ class CountedMoves(NamedTuple):
 
 
 class ActionNumbering:
-    """Numbers actions, as targets beside the states, and suffixes from 1 on.
+    """Gives numbers to actions, as targets after the states, and to suffixes, from 1 on.
 
     Args:
         targets: The numbers of states and actions.
-        limits: Bound on how many there are.
-        uncounted: Frames that no bracket pushes.
+        limits: Bound on the number of actions.
+        uncounted: The frames that do not count as nesting.
     """
 
     def __init__(self, targets: Targets, limits: Limits, uncounted: frozenset[int] = frozenset()) -> None:
@@ -78,9 +85,9 @@ class ActionNumbering:
         self.uncounted = uncounted
         self.limits = limits
         self.known: list[StackAction] = []
-        # The action of each suffix after each frame that it may pop; suffix 0 does nothing.
+        # For each suffix, the action after each frame that may be popped.
         self.suffixes: list[dict[int, int]] = [{}]
-        # Moves that only count, in blocks: there may be thousands, which are never looked at one by one.
+        # Counted moves, in blocks of arrays: there may be thousands of them, too many to make an object for each.
         self._counted = 0
         self._blocks: list[CountedMoves] = []
         self._number: dict[StackAction, int] = {}
@@ -89,7 +96,7 @@ class ActionNumbering:
         self._number_of_call: dict[tuple[int, int], int] = {}
 
     def number(self, action: StackAction) -> int:
-        """Return the number of an action: a state if nothing else happens, `DEAD` if nothing can go on."""
+        """Return the number of an action. It is a state if the action only leads to it, and `DEAD` if the action is dead."""
         if not action.rest and (action.state == DEAD or not (action.pushed or action.height or action.counts)):
             return action.state
         found = self._number.get(action)
@@ -100,7 +107,7 @@ class ActionNumbering:
         return found
 
     def add_counted(self, moves: CountedMoves) -> NDArray[np.int64]:
-        """Return numbers for moves that only count, none of which is known yet."""
+        """Return numbers for counted moves. None of them may be known yet."""
         first = self._counted
         self._counted += len(moves.state)
         self.limits.check_states(self._counted)
@@ -109,13 +116,13 @@ class ActionNumbering:
 
     @property
     def counted(self) -> CountedMoves:
-        """All moves that only count, by their numbers."""
+        """All counted moves, by their numbers."""
         if len(self._blocks) > 1:
             self._blocks = [CountedMoves(*map(np.concatenate, zip(*self._blocks, strict=True)))]
         return self._blocks[0]
 
     def action(self, number: int) -> StackAction:
-        """Return the action that a number stands for."""
+        """Return the action with a number."""
         targets = self.targets
         if not targets.is_action(number):
             return StackAction(number, (), 0, 0)
@@ -126,10 +133,11 @@ class ActionNumbering:
         return StackAction(state, (), 0, 0, 0, high, bool(kept), added)
 
     def pop(self, after_frames: tuple[tuple[int, int], ...]) -> int:
-        """Return the number of the action that pops a frame.
+        """Return the number of an action that pops a frame.
 
         Args:
-            after_frames: The frames that may be popped, ascending, each with the number of the action after it; all are alive.
+            after_frames: The frames that may be popped, ascending, each with the number of the action after it. None of these
+                actions is dead.
         """
         rest = self._suffix_number.setdefault(after_frames, len(self.suffixes))
         if rest == len(self.suffixes):
@@ -137,10 +145,11 @@ class ActionNumbering:
         return self.number(StackAction(DEAD, (), rest, 0)) if rest else DEAD
 
     def pop_together(self, after_frames: tuple[tuple[tuple[int, int], ...], ...]) -> list[int]:
-        """Return the numbers of actions that pop a frame and then do the same as one of them.
+        """Return the numbers of several actions that pop a frame, after which one of them may follow, such as the same one again.
 
         Args:
-            after_frames: For each of them, the frames and actions as for `pop`. They may name each other (`Targets.later`).
+            after_frames: For each action, the frames and the actions after them, as for `pop`. An action of this list is named
+                by its place in the list (`Targets.later`).
         """
         found = self._together.get(after_frames)
         if found is None:
@@ -156,7 +165,12 @@ class ActionNumbering:
         return found
 
     def called(self, frame: int, inside: int) -> int:
-        """Return the number of the action of a bracket that pushes a frame, given the action after that bracket."""
+        """Return the number of the action that pushes a frame and then does what another action does.
+
+        Args:
+            frame: The frame that a bracket pushes.
+            inside: The number of the action of the bytes after the bracket. If it pops a frame, this is the one.
+        """
         found = self._number_of_call.get((frame, inside))
         if found is None:
             found = self._number_of_call[frame, inside] = self.number(self._called(frame, inside))

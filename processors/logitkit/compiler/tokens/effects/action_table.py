@@ -1,4 +1,17 @@
-"""The actions that the tokens of a vocabulary have, numbered for the runtime."""
+"""The stack actions of the tokens of a vocabulary as arrays, numbered for the runtime.
+
+While an automaton is compiled, `ActionNumbering` numbers every action that is met. Here, only the actions that tokens can have
+get numbers, and each height gets the room that must be left for brackets which the text still has to open. Token suffixes
+become
+classes: a frame has a row in the table of tokens, and this row says what each suffix does after the frame is popped.
+
+By hand, for nested lists such as `[[],[]]` with the states 2 to 6, frame 7 of the outermost list and frame 8 of inner lists: if
+the tokens have the classes 1 to 6, suffixes have classes from 7 on, and the suffix `,` has class 8. The token `],` is an action
+that pops a frame, with `rest` 8. Row 8 lists class 8 with an action that leads to state 6. Row 7 does not list class 8, so it
+is dead after the outermost list.
+
+Invariants: targets are dense: states, then frames, then actions. Counted moves come after all other actions.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +34,7 @@ from logitkit.compiler.tokens.effects.action_numbering import (
 
 __all__ = ["ActionTable"]
 
-# Up to this many numbers, looking them up one by one is faster than with arrays.
+# Up to this many numbers are looked up one by one, which is faster than with arrays.
 FEW = 64
 
 # More frames than any stack has.
@@ -30,17 +43,17 @@ DEEPEST = 2**20
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ActionTable:
-    """The actions of tokens as arrays, and the columns of all classes: those of tokens, and then those of suffixes in frames.
+    """The actions of tokens as arrays, and the columns of all classes: first those of tokens, then those of token suffixes.
 
     Args:
-        transitions: The target of each class in each state (`Targets`).
-        state: [N] int32, the state in which each action ends.
-        pushed: [N, P] int32, the frames that it pushes, then 0.
-        rest: [N] int32, the class of the token suffix that goes on after the frame that it pops, 0 if it pops none.
+        transitions: The target of each class in each state (`Targets`). Suffixes have targets in frames only.
+        state: [N] int32, the state to which each action leads.
+        pushed: [N, P] int32, the frames that it pushes, and then 0.
+        rest: [N] int32, the class of the token suffix that continues after the frame that it pops, 0 if it pops none.
         height: [N] int32, how many more frames there must be room for.
-        closes: [N] int64, the end of the automaton that it is, if it closes what was open and does nothing else; -1 if not.
+        closes: [N] int64, for an action that only closes what was open, the end of the automaton; -1 for all others.
         pops: The most frames that a token pops.
-        counting: [4, N] int32, what it does to the count of characters (`Counting`); None: nothing.
+        counting: [4, N] int32, its effect on the count of characters (`Counting`); None: no action counts.
     """
 
     transitions: TransitionColumns
@@ -61,14 +74,14 @@ class ActionTable:
         deepest: int = DEEPEST,
         frame_need: NDArray[np.int64] | None = None,
     ) -> ActionTable:
-        """Keep what the columns of tokens lead to, and add to heights what must be opened later.
+        """Number the actions that the columns of tokens lead to.
 
         Args:
             dfa: The automaton.
             actions: The actions that targets stand for.
             tokens: The column of every class of tokens.
-            deepest: Most frames on a stack: `pops` of tokens that pop any number of frames.
-            frame_need: [F] the most that is needed after each frame; None: what the automaton says.
+            deepest: The most frames on a stack. This is `pops` if a token may pop any number of frames.
+            frame_need: [F] the most frames that are needed after each frame; None: as the automaton says.
         """
         return _Numbering(dfa, actions, len(tokens), deepest, frame_need).table(tokens)
 
@@ -79,7 +92,7 @@ class ActionTable:
         return cls(transitions, nothing, np.zeros((0, 0), np.int32), nothing, nothing, np.zeros(0, np.int64), 0)
 
     def without(self, hopeless: NDArray[np.bool_]) -> ActionTable:
-        """Send to death what leads to one of some states or frames, [S] bool."""
+        """Make each token illegal that leads to one of some states or pushes one of some frames, [S] bool."""
         lost = hopeless[self.state] | (hopeless[self.pushed] & (self.pushed > 0)).any(axis=1)
         dead = np.concatenate([hopeless, lost & (self.rest == 0)])
         table = self.transitions
@@ -92,7 +105,7 @@ class ActionTable:
 
 
 class _Numbering:
-    """New numbers of the actions and suffixes that are met."""
+    """Gives new numbers to the actions and suffixes that are met."""
 
     def __init__(
         self, dfa: NestedDfa, actions: ActionNumbering, classes: int, deepest: int, frame_need: NDArray[np.int64] | None
@@ -111,15 +124,15 @@ class _Numbering:
         self.plain_ends = {n: ends.index(rest) for n, rest in enumerate(actions.suffixes) if rest and rest in ends}
 
     def of(self, number: int) -> int:
-        """Return the number of an action from now on."""
+        """Return the new number of an action."""
         action = self.actions.action(number)
         uncounted = self.actions.uncounted
         state, pushed, rest, height = action[:4]
         if rest:
             rest = self.suffixes.setdefault(rest, self.classes + len(self.suffixes))
         else:
-            # Frames that must be opened before a bracket can be closed need room too, within each bracket that is left open. A
-            # string that is called is the last that is pushed, and needs nothing.
+            # Before a bracket can be closed, others may have to be opened inside of it, so there must be room for their frames,
+            # for each bracket that is left open. A string that is called is pushed last, and needs no further frame.
             open_brackets = 0
             for frame in pushed:
                 height = max(height, open_brackets + self.frame_need[frame])
@@ -128,14 +141,14 @@ class _Numbering:
             if not (height or pushed or action.counts):
                 return state
         if uncounted and (height or pushed):
-            # There is always room for a string, besides as many brackets as are allowed.
+            # One more frame is always allowed, that of a string or a block.
             height += 1
         action = StackAction(state, pushed, rest, height, *action[4:])
         return self.targets.action(self.found.setdefault(action, len(self.found)))
 
     def all_of(self, numbers: Ints) -> Ints:
-        """Return the numbers of some actions from now on."""
-        # Most are states in which nothing must be opened. Moves that only count get their numbers at the end.
+        """Return the new numbers of some actions."""
+        # Most are states that need no further frames, and keep their numbers. Counted moves get their numbers at the end.
         changes = self.changes[np.minimum(numbers, len(self.changes) - 1)]
         other = np.flatnonzero(changes & ~self.targets.is_counted_move(numbers))
         found = numbers.astype(np.int64)
@@ -144,7 +157,7 @@ class _Numbering:
         return found
 
     def few_of(self, numbers: list[int]) -> Ints:
-        """Do the same as `all_of`; of a dozen numbers, as most suffixes have, arrays would take longer."""
+        """Return the new numbers of a few actions. Most suffixes have a dozen, for which arrays would take longer."""
         if len(numbers) > FEW:
             return self.all_of(np.array(numbers, np.int64))
         need, moves = self.need, self.targets.is_counted_move
@@ -190,7 +203,7 @@ class _Numbering:
         )
 
     def _frames(self, pushed: Sequence[tuple[int, ...]], more: int) -> NDArray[np.int32]:
-        """Return the frames that actions push, as states, and rows for those that push nothing."""
+        """Return the frames that actions push, as states, and then `more` rows of zeros for counted moves."""
         found = np.zeros((len(pushed) + more, max(map(len, pushed), default=0)), np.int32)
         for place in range(found.shape[1]):
             found[: len(pushed), place] = [
@@ -199,12 +212,12 @@ class _Numbering:
         return found
 
     def height_of(self, states: Ints) -> NDArray[np.int32]:
-        """Return how many frames there must be room for in some states; see `of`."""
+        """Return the height of counted moves to some states; see `of`."""
         need = np.array(self.need, np.int32)[states]
         return need + (need > 0) if self.actions.uncounted else need
 
     def _with_moves(self, transitions: TransitionColumns) -> tuple[TransitionColumns, CountedMoves]:
-        """Number the moves that only count, after all other actions, and return them."""
+        """Number the counted moves after all other actions. Return the columns with these numbers, and the moves."""
         target = transitions.target
         places = np.flatnonzero(self.targets.is_counted_move(target))
         used, number = which_of(self.targets.counted_move_number(target[places]))
@@ -214,6 +227,7 @@ class _Numbering:
         return transitions, CountedMoves(*(column[used] for column in self.actions.counted))
 
     def _pops(self) -> int:
+        """Return the most frames that a token pops."""
         leads = {
             number: [rest for n in self.actions.suffixes[number].values() if (rest := self.actions.action(n).rest)]
             for number in self.suffixes
@@ -223,7 +237,7 @@ class _Numbering:
             for number in sorted(leads):
                 chain[number] = 1 + max([chain[rest] for rest in leads[number]], default=0)
             return max(chain)
-        # Some suffix leads to a later one, perhaps back to itself: then a token pops as many frames as there are.
+        # A suffix may lead back to itself. Then a token pops as many frames as a stack has.
         edges = np.array([(number, rest) for number, suffixes in leads.items() for rest in suffixes], np.int64)
         longest = np.where(np.isin(np.arange(len(chain)), [*leads]), 1, 0)
         for _ in range(self.deepest):
@@ -235,14 +249,14 @@ class _Numbering:
 
 
 def _after_ends(dfa: NestedDfa, actions: ActionNumbering) -> list[list[tuple[int, int]]]:
-    """Return for each end the frames that it may pop, each with the state after it, or the action of the end that follows."""
+    """Return for each end the frames that it may pop, each with the state after it, or with the action of an end that follows."""
     ends, returns = dfa.after_ends(), dfa.returns
     if not returns:
         return ends
 
     @cache
     def followed(end: int) -> list[tuple[int, int]]:
-        # Blocks of items are in each other, so only few ends follow each other.
+        # Only the ends of blocks of items follow each other, one for each size of a block.
         return [(f, actions.pop(tuple(followed(returns[s]))) if s in returns else s) for f, s in ends[end]]
 
     return [followed(end) for end in range(len(ends))]

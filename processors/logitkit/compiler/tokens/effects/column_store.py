@@ -1,6 +1,12 @@
-"""The columns of the prefixes of tokens: a number stands for a column through all levels of a trie.
+"""The transition columns of the prefixes of tokens, each stored once and named by a number.
 
-All columns that have been met, each once, in arrays that grow.
+`token_classes` follows the prefixes of all tokens, byte by byte. Thousands of prefixes have equal columns, so it follows numbers.
+
+By hand, for the pattern `[ab]c`: state 2 is the start, state 3 comes after `a` or `b`, and state 4 is the end. The bytes `a`
+and `b` have the column 2 -> 3, which is number 1. `c` has the column 3 -> 4, number 2. The prefixes `ac` and `bc` have the
+column 2 -> 4, number 3. All others are dead everywhere: that is number 0.
+
+Invariants: equal columns have equal numbers. Column 0 is dead everywhere.
 """
 
 from __future__ import annotations
@@ -50,7 +56,7 @@ class Growing:
 
 
 class ColumnTable:
-    """Numbers columns as they are met; column 0 leads to death from everywhere.
+    """Stores columns, and gives them numbers in the order in which they are met.
 
     Args:
         states: The type of the numbers of states.
@@ -73,7 +79,7 @@ class ColumnTable:
 
     @property
     def table(self) -> TransitionColumns:
-        """All columns so far; views that may lack those that are added later."""
+        """All columns so far, as views. Columns that are added later may be missing in them."""
         return TransitionColumns(self._default.values, self._start.values, self._source.values, self._target.values)
 
     def charge(self, steps: int) -> None:
@@ -82,7 +88,7 @@ class ColumnTable:
         self.limits.check_work(self.work)
 
     def _numbers(self, met: TransitionColumns, steps: int) -> Ints:
-        """Return the numbers of some columns that took some steps to find; those not met before get new ones."""
+        """Return the numbers of columns, and store those that are new. Finding them took `steps`."""
         self.charge(len(met) + steps)
         numbers = np.zeros(len(met), np.int64)
         # Most columns are dead everywhere.
@@ -112,7 +118,8 @@ class ColumnTable:
         self._target.append(fresh.target)
 
 
-# Columns of more exceptions, or this few columns at once, are stepped one by one: calls of numpy cost little beside them.
+# Columns with more exceptions than `LONG` are stepped one by one, since the time for a call of numpy is small beside that for the
+# column. So are up to `FEW` columns.
 LONG = 128
 FEW = 10
 
@@ -121,13 +128,13 @@ EXCEPTIONS_A_STEP = 4
 
 
 class ColumnStore(ColumnTable):
-    """Numbers columns as they are met; column 0 leads to death from everywhere.
+    """A table of columns that can be continued by one byte.
 
     Args:
         moves: The automaton.
         limits: Bound on the work.
         work: The steps that were counted before.
-        sources: How many states matter, if not all do: only these are listed, with all their targets.
+        sources: If not all states matter: how many of the first ones do. Only these are listed, and the default is dead.
     """
 
     def __init__(self, moves: Moves, limits: Limits, work: int, sources: int | None = None) -> None:
@@ -185,7 +192,7 @@ class ColumnStore(ColumnTable):
                 keep &= target != NOT_LISTED
             source = table.source[a:b]
             if np.count_nonzero(keep) < b - a:
-                # Quicker than by a mask, where two arrays are selected from.
+                # To select from two arrays, indices are faster than a mask.
                 (kept,) = keep.nonzero()
                 source, target = source.take(kept), target.take(kept)
             self.charge(1 + len(target) // EXCEPTIONS_A_STEP)

@@ -1,4 +1,11 @@
-"""Two automata over one vocabulary, read by classes of tokens that are the same for both."""
+"""Two automata over one vocabulary, read by *common classes*: classes of tokens that are the same for both.
+
+By hand: tokens 0, 1 and 2 have the classes 1, 1, 2 in one automaton and 1, 2, 2 in the other one. Their common classes are 0, 1
+and
+2: one for each pair (1, 1), (1, 2) and (2, 2) that occurs. The first automaton does the same with common classes 0 and 1.
+
+Invariants: tokens of one common class are of one class in both automata.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +25,24 @@ __all__ = ["Side", "common_classes", "listed"]
 
 
 def common_classes(a: TokenAutomaton, b: TokenAutomaton) -> tuple[Ints, Side, Side]:
-    """Return [V] the common class of each token, and both automata by common classes."""
+    """Return [V] the common class of each token, and both automata as read by common classes."""
     both, class_of = np.unique(a.class_of.astype(np.int64) * b.classes + b.class_of, return_inverse=True)
     return class_of.ravel(), Side(a, both // b.classes), Side(b, both % b.classes)
 
 
 class Side:
-    """One automaton, by common classes.
+    """One automaton, read by common classes.
 
     Args:
         automaton: The automaton.
-        own: [J] its own class of each common one.
+        own: [J] for each common class, the class of the automaton.
     """
 
     def __init__(self, automaton: TokenAutomaton, own: NDArray[np.int64]) -> None:
         self.automaton = automaton
         self.own = own
         self.classes = len(own)
-        # [S] the state that each falls back to, itself where it does not.
+        # [S] the state that each state falls back to, or itself.
         self.below = np.arange(automaton.states) if automaton.fallback is None else automaton.fallback
 
     def falls(self, states: Ints) -> NDArray[np.bool_]:
@@ -44,7 +51,7 @@ class Side:
         return falls
 
     def rows(self, states: Ints) -> NDArray[np.int32]:
-        """Return [N, J] the targets of some states that fall back to nothing."""
+        """Return [N, J] the targets of some states that do not fall back."""
         which, row_of = np.unique(states, return_inverse=True)
         automaton = self.automaton
         rows = np.where(automaton.default == STAY, which[:, None], automaton.default).astype(np.int32)
@@ -56,14 +63,17 @@ class Side:
         return common
 
     def listed(self, states: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return where some states differ from what they fall back to: the index of the state, a common class, and its target."""
+        """Return what the rows of some states list: the index of the state, a common class, and its target.
+
+        A state that falls back lists only what differs. For a state that stays by default, this is listed too, because the state
+        that it falls back to stays somewhere else.
+        """
         automaton = self.automaton
         place, owner = expand(
             automaton.row_start[states], automaton.row_start[states + 1] - automaton.row_start[states]
         )
         symbol = automaton.row_class[place].astype(np.int64)
         target = automaton.row_target[place].astype(np.int64)
-        # A state that stays where it is does not do what the one does that it falls back to.
         staying = np.flatnonzero(automaton.default == STAY)
         if len(staying):
             moving = automaton.default[symbol] != STAY
@@ -75,7 +85,7 @@ class Side:
         return owner[of_entry], order[members], target[of_entry]
 
     def targets(self, states: Ints, symbols: Ints) -> NDArray[np.int64]:
-        """Return the target of each state under the common class beside it."""
+        """Return the target of each state with the common class at the same index."""
         return self._targets(states, self.own[symbols])
 
     def _targets(self, states: Ints, own: Ints) -> NDArray[np.int64]:
@@ -99,27 +109,27 @@ class Side:
 
     @cached_property
     def _by_own(self) -> tuple[Ints, Ints]:
-        """All common classes by their own ones, and where each one's begin."""
+        """All common classes, sorted by the automaton's own class, and where each of these begins."""
         order = np.argsort(self.own, kind="stable")
         return order, starts(np.bincount(self.own, minlength=self.automaton.classes))
 
 
 def listed(side: Side, limits: Limits, falls_back: bool = True) -> tuple[Ints, Ints, NDArray[np.int64]]:
-    """Return what the states of an automaton list if the default is death: state, class and target; nothing about EOS.
+    """Return the entries of all states in a table whose default is dead: state, common class and target, without EOS.
 
     Args:
         side: The automaton.
         limits: Bounds on the work.
-        falls_back: Whether states that fall back list only what they do otherwise.
+        falls_back: Whether states that fall back list only what differs from the state that they fall back to.
 
     Raises:
-        PatternTooLarge: There is too much to list.
+        PatternTooLarge: There are too many entries.
     """
     automaton = side.automaton
     states = np.arange(FIRST_STATE, automaton.states)
     falls = side.falls(states)
     if not automaton.default.any() and (falls_back or not falls.any()):
-        # All that is not dead is in the rows.
+        # The rows list all that is not dead.
         owner, symbol, target = side.listed(states)
         alive = (target > FINISHED) | falls[owner]
         return states[owner[alive]], symbol[alive], np.where(target == FINISHED, DEAD, target)[alive]

@@ -1,8 +1,13 @@
-"""The actions of tokens in a fragment that counts: how many they add, and with which counts they are legal.
+"""The actions of tokens in a fragment that counts: how much they add to the count, and with which counts they are legal.
 
-In strings of 2 to 5 characters, a token of two characters that stays in the string is legal up to a count of 3; one of two
-characters and the closing quote from a count of 0 up to 3; the quote alone from 2 up to 5. Where a token begins with the opening
-quote, nothing has been counted before, so all is known here.
+By hand, for strings of 2 to 5 characters:
+
+    ab      stays in the string: legal with a count of 0 to 3, and adds 2
+    ab"     ends the string: legal with a count of 0 to 3
+    "       ends the string: legal with a count of 2 to 5
+    "ab     begins the string: legal with every count, and the new count is 2
+
+Invariants: after the opening quote, counting starts again, so a token that begins with it does not depend on the count before.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ __all__ = ["CountedStates", "counted_ends", "counted_moves"]
 
 
 class CountedStates:
-    """Which states of an automaton count, for walks that begin outside of them.
+    """The states of an automaton that count, for walks that begin outside of them.
 
     Args:
         instances: The instances of fragments in the automaton.
@@ -31,12 +36,12 @@ class CountedStates:
     """
 
     def __init__(self, instances: FragmentInstances, byte_class: NDArray[np.int64]) -> None:
-        # For each state: how many must follow, up to how many in all, with how many a text may end there, and its row in `moves`,
-        # 0 if it does not count.
+        # For each state: how many must follow, the greatest count in all, and the least and greatest count with which a text may
+        # end there; and its row in `moves`, 0 if it does not count.
         self.needed, self.bound, self.least, self.most, self.row = (
             np.zeros(len(instances.base_state), np.int64) for _ in range(5)
         )
-        # Which moves count: a row for each state of a fragment, which its instances share.
+        # Whether each move counts, by state and class of bytes. All instances of a fragment share its rows.
         example = np.zeros(1 + int(byte_class.max()), np.int64)
         example[byte_class] = np.arange(len(byte_class))
         moves, first_row, rows = [np.zeros((1, len(example)), bool)], {}, 1
@@ -67,13 +72,13 @@ class CountedStates:
             state: States.
             symbol: The class of the byte in each.
             does: The step that the byte takes in each.
-            count: The counts before it.
+            count: The counts before the byte.
         """
         row = self.row[state]
         own = row > 0
         inside = NestedStep.is_state(does)
         inside[inside] = self.row[does[inside]] > 0
-        # No byte leads from one fragment to another one.
+        # A byte never leads from one fragment to another one.
         stays, ends = own & inside, own & ~inside
         fits = ~ends | ((self.least[state] <= count) & (count <= self.most[state]))
         count = count + (stays & self.moves[row, symbol])
@@ -82,17 +87,17 @@ class CountedStates:
 
 
 def counted_ends(leads: Ints, length: Ints, mark: Ints, counted: Counted, actions: ActionNumbering) -> Ints:
-    """Add to actions the counts with which tokens may end the fragment.
+    """Return the actions of tokens that end the fragment, with the counts with which they are legal.
 
     Args:
-        leads: [instances, N] the actions after the ends.
-        length: [N] how much of each token counts before the end.
+        leads: [instances, N] the actions, without counts.
+        length: [N] how much each token adds to the count before the end.
         mark: [N] the end that each token reaches.
-        counted: The bounds.
-        actions: Numbers what is found.
+        counted: The bounds of the ends.
+        actions: Gives numbers to the actions.
 
     Returns:
-        [instances, N] the actions with these counts.
+        [instances, N] the actions with counts.
     """
     shape = 1 + int(leads.max(initial=0)), 1 + int(length.max(initial=0)), len(counted.ends)
     met, which = which_of(np.ravel_multi_index(np.broadcast_arrays(leads, length, mark), shape).ravel())
@@ -114,10 +119,10 @@ def counted_moves(
     """Return the actions of tokens that stay in the fragment.
 
     Args:
-        moves: Columns [N] of states of the fragment, of the states that tokens lead to, and of how much they add to the count.
+        moves: Three columns [N]: a state of the fragment, the state that a token leads to, and how much it adds to the count.
         first: [instances] the first state of each instance.
         fragment: The fragment.
-        actions: Numbers what is found.
+        actions: Gives numbers to the actions.
 
     Returns:
         [instances, N] the actions.

@@ -1,8 +1,13 @@
-"""The ends of rules as a graph: which end, with the frame that it pops, leads to which other end before a byte is read.
+"""The ends of rules as a graph: an end pops a frame, and may lead to another end before a byte is read.
 
-In `root ::= "x" root root? | "z"`, the end of an inner `root` may be the end of the one around it, however many there are. So
-these ends lead back to themselves. Then a token pops in several ways at once: each pops one frame more, and has one action for
-each frame.
+In `root ::= "x" root root? | "z"`, the end of an inner `root` may also be the end of the `root` around it, and so on, for any
+number of them. So this end leads back to itself. A byte after it may then be read after one frame is popped, or two, or more.
+
+A *way* to pop has one action for each frame. If a frame has several actions, several ways are needed.
+
+By hand: the pairs of frames and actions (0, 7), (1, 8), (1, 9) take two ways: ((0, 7), (1, 8)) and ((1, 9),).
+
+Invariants: the number of ways does not depend on the stack. If it would grow with the stack, the grammar is refused.
 """
 
 from __future__ import annotations
@@ -25,12 +30,12 @@ Way = tuple[tuple[int, int], ...]
 # The level of an end that leads back to itself, or to one that does.
 CYCLIC = 2**30
 
-# In how many ways a token may pop frames in one state.
+# The most ways in which a token may pop frames in one state.
 MOST_WAYS = 32
 
 
 def ways_of(pairs: list[tuple[int, int]]) -> list[Way]:
-    """Return ways to pop that together do what pairs of frames and actions say, each with one action of a frame at most."""
+    """Spread pairs of frames and actions over as few ways as possible, each with at most one action for a frame."""
     by_frame: dict[int, list[int]] = {}
     for frame, does in sorted({*pairs}):
         by_frame.setdefault(frame, []).append(does)
@@ -41,14 +46,14 @@ def ways_of(pairs: list[tuple[int, int]]) -> list[Way]:
 def ways_around(
     outer: dict[int, list[tuple[int, int]]], edges: list[tuple[int, int, int]]
 ) -> tuple[list[int], list[Way]]:
-    """Return the ways to pop the ends of cycles.
+    """Return the ways to pop of ends that lead back to themselves.
 
     Args:
-        outer: For some ends, the frames after which a cycle is left, each with the action then.
-        edges: Ends, the frames that they pop, and the ends that they then lead to.
+        outer: For some ends, the frames after which a cycle is left, each with the action after the frame.
+        edges: Moves of the graph: an end, the frame that it pops, and the end that follows.
 
     Returns:
-        An end for each way, and the ways; they may name each other, by their places (`Targets.later`).
+        The end that each way belongs to, and the ways. A way names another one by its place in this list (`Targets.later`).
 
     Raises:
         PatternTooLarge: The number of ways grows with the stack.
@@ -65,7 +70,7 @@ def ways_around(
 
 
 def _leading_out(found: set[int], edges: list[tuple[int, int, int]]) -> set[int]:
-    """Add to some ends all those that lead to one of them."""
+    """Add to some ends, in place, all ends that lead to one of them; return them all."""
     before: dict[int, list[int]] = {}
     for source, _, target in edges:
         before.setdefault(target, []).append(source)
@@ -78,11 +83,11 @@ def _leading_out(found: set[int], edges: list[tuple[int, int, int]]) -> set[int]
 
 
 def _widths(outer: dict[int, list[int]], inner: list[tuple[int, int, int]]) -> dict[int, int]:
-    """Return how many ways to pop the ends of cycles have, at least one each.
+    """Return how many ways each end needs.
 
     Args:
         outer: For each end, the frames after which a cycle is left, once for each action.
-        inner: Ends, the frames that they pop, and the ends that they then lead to.
+        inner: Moves of the graph: an end, the frame that it pops, and the end that follows.
 
     Raises:
         PatternTooLarge: The number grows with the stack.
@@ -104,7 +109,7 @@ def _widths(outer: dict[int, list[int]], inner: list[tuple[int, int, int]]) -> d
 
 
 def levels_of(source: Ints, target: Ints, count: int) -> NDArray[np.int64]:
-    """Return for each node of a graph the length of the longest way from it, `CYCLIC` if there is none."""
+    """Return for each node of a graph the length of the longest path from it, `CYCLIC` if it has no bound."""
     level = np.full(count, CYCLIC)
     blocked = np.bincount(source, minlength=count)
     into = Index(target, count, source)

@@ -1,14 +1,14 @@
-"""Group equal sets of pairs of numbers, thousands at once. Such a set is the column of a token: pairs of state and target.
+"""Group equal sets of pairs of numbers, thousands at once, such as the columns of tokens: pairs of a state and its target.
 
-Sorting thousands of sets takes long. So each set gets a digest, the sum of one pseudorandom number per pair, and the sets with
-equal digests are compared with each other, pair by pair.
+Sorting thousands of sets takes long. So each set gets a digest, the sum of one pseudorandom number per pair. Then sets with equal
+digests are compared with each other, pair by pair.
 
 By hand: of the sets {(2, 7)}, {(3, 7)}, {(2, 7)}, the first and the third have equal digests, and the comparison confirms that
 they are equal. If the second had the same digest, the comparison would find 3 where it expects 2, and all sets would be grouped
 by their contents instead.
 
-The digests are public, and sums can be steered: an attacker who may choose among a hundred pairs finds two different sets with
-equal sums within a second. So a digest only proposes, and the comparison decides.
+Invariants: a digest only proposes that sets are equal, and the comparison decides. The digests are public, and an attacker who
+can choose among a hundred pairs finds two different sets with equal sums within a second.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PairSets(NamedTuple):
 
     Args:
         start: [N + 1] where each set begins.
-        first: [M] the first number of each pair; the pairs of a set are in one order, which their numbers decide.
+        first: [M] the first number of each pair. Equal sets list their pairs in the same order.
         second: [M] the second number.
     """
 
@@ -54,7 +54,7 @@ class PairSets(NamedTuple):
             first: [M] the first numbers.
             second: [M] the second numbers.
         """
-        # As one number, which is sorted ten times as fast as three.
+        # The three numbers of a pair are sorted as one number if it fits, which is ten times as fast.
         wide, wider = (1 + int(part.max(initial=0)) for part in (second, first))
         fits = count * wider * wide < LARGEST
         order = np.argsort((owner * wider + first) * wide + second) if fits else np.lexsort((second, first, owner))
@@ -70,16 +70,16 @@ class PairSets(NamedTuple):
 def distinct_sets(
     digest: NDArray[np.uint64], kind: Ints, sets: PairSets
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Group equal sets, each of which has a kind as well: one more number that must be equal.
+    """Group equal sets. Each set also has a *kind*, a number that must be equal within a group.
 
     Args:
-        digest: [N] equal for equal sets of one kind, and seldom for others.
+        digest: [N] the digests, which are equal for equal sets of one kind.
         kind: [N] the kinds.
         sets: The N sets.
 
     Returns:
-        One example of each group of equal sets of one kind, and [N] the group of each set. Groups are in the order of their
-        digests; if two that differ have the same digest, in the order in which they occur.
+        One example of each group, and [N] the group of each set. Groups are in the order of their digests. If two different sets
+        have the same digest, groups are in the order in which they occur instead.
 
     Example:
         >>> sets = PairSets(np.array([0, 1, 2, 3]), np.array([2, 3, 2]), np.array([7, 7, 7]))
@@ -101,7 +101,7 @@ def distinct_sets(
 
 
 def _all_equal(kind: Ints, sets: PairSets, other: Ints) -> bool:
-    """Return whether each set equals another one, which is given for each, and is of its kind."""
+    """Return whether each set and the set at index `other` have equal pairs and kinds."""
     count = sets.start[1:] - sets.start[:-1]
     if not (np.array_equal(kind[other], kind) and np.array_equal(count[other], count)):
         return False
@@ -124,8 +124,8 @@ def digest_of_pairs(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.uin
 
 
 def sums_by_run(numbers: NDArray[np.uint64], start: Ints) -> NDArray[np.uint64]:
-    """Return the sum of each of some consecutive runs of numbers, of which some may be empty."""
-    # Each is the difference of two of all up to a place, as sums of 64 bits are cut off alike.
+    """Return the sum of each of some consecutive runs of numbers. A run may be empty."""
+    # The sum of a run is a difference of two sums from the beginning, also where these have overflowed.
     total = np.append(np.zeros(1, np.uint64), np.cumsum(numbers))
     found: NDArray[np.uint64] = total[start[1:]] - total[start[:-1]]
     return found

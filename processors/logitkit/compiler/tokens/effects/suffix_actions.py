@@ -1,4 +1,15 @@
-"""The actions of the rest of a token after a fragment or a bracket that it ends, for each state that may come then."""
+"""The actions of token suffixes: of the rest of a token after a string or a bracket that it closes.
+
+There are few different suffixes, such as `,` and `},`, and few states that may follow a string or a bracket. So the action of
+each suffix in each of these states is found once for an automaton, and looked up for thousands of tokens.
+
+By hand, for `{"a": <string>, "b": 1}`: two states may follow, the one after the string, in which `,` is legal, and the one after
+the object. The suffix `,` leads from the first to the state before `"b"`, and is dead in the second.
+
+A suffix may close a further bracket itself, as `},` does. Then it pops a frame, and a shorter suffix continues: a comma.
+
+Invariants: suffix 0 is empty and stays in every state. Shorter suffixes are done first.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +36,7 @@ __all__ = ["SuffixActions"]
 
 Ints = NDArray[np.int64]
 
-# The most bytes that are kept for one vocabulary: schemas close brackets at a few dozen nodes.
+# The most bytes that are kept for one vocabulary. Walks close brackets at a few dozen nodes of its trie.
 REMEMBERED_BYTES = 4 * 2**20
 
 _known: WeakKeyDictionary[TokenSuffixes, BoundedCache[tuple[bool, int], tuple[Ints, Ints]]] = WeakKeyDictionary()
@@ -37,10 +48,10 @@ class SuffixActions:
 
     Args:
         dfa: The automaton.
-        exits: The exits of fragments: states that come after them, or ends of the automaton (`NestedStep`).
+        exits: The exits of fragments: states that follow them, or ends of the automaton (`NestedStep`).
         token_suffixes: The suffixes of the vocabulary.
-        walk: Follows them.
-        actions: Numbers what they lead to.
+        walk: Follows the suffixes.
+        actions: Gives numbers to their actions.
     """
 
     def __init__(
@@ -50,7 +61,7 @@ class SuffixActions:
         states = distinct(np.concatenate([exits, dfa.return_state.ravel()]))
         states = states[states > DEAD]
         found, popped = walk.follow(token_suffixes.trie, WalkStarts.at_root(states))
-        # The action of each suffix, by state; most lead nowhere. The empty one stays where it is.
+        # The action of each suffix, by state. Most are dead and not listed.
         self._by_suffix: dict[int, dict[int, int]] = {0: {state: state for state in states.tolist()}}
         for state, text, action in zip(*(column.tolist() for column in found), strict=True):
             self._by_suffix.setdefault(text + 1, {})[state] = action
@@ -70,26 +81,26 @@ class SuffixActions:
             after_end = np.zeros(dfa.states, bool)
             after_end[row] = True
             self._goes_on[end, rest[after_end[state]]] = True
-            # Where a state after it is an end itself, `pop` finds out.
+            # If a state after the end is an end itself, only `pop` knows.
             self._goes_on[end] |= bool(dfa.returns) and bool(after_end[[*dfa.returns]].any())
 
     def _add_popped(self, popped: Popped) -> None:
         columns = self.expanded(self.token_suffixes.trie, popped, None)
-        # A suffix that pops a frame goes on as a shorter one, so shorter ones come first.
+        # After the frame, a shorter suffix continues, so shorter ones are done first.
         order = stable_order(self.token_suffixes.length[columns[1] + 1])
         for source, text, end, rest, height in zip(*(column[order].tolist() for column in columns), strict=True):
-            # Most lead nowhere.
+            # Most suffixes are dead in all states, so they are not listed, and `pop` would find nothing.
             action = self.pop(end, rest, height) if rest in self._by_suffix or self.dfa.returns else DEAD
             if action != DEAD:
                 self._by_suffix.setdefault(text + 1, {})[source] = action
 
     def expanded(self, trie: Trie, popped: Popped, tokens: TokenSuffixes | None) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        """Return what is popped, text by text: the walk, the id of the text, the end, what is left of the text, and the height.
+        """Return for each text that closes a bracket: the walk, its id, the end, the suffix after the bracket, and the height.
 
         Args:
             trie: The texts.
             popped: Where walks close a bracket that was open before.
-            tokens: The suffixes, if the texts are tokens; None if they are suffixes.
+            tokens: The suffixes, if the texts are tokens; None if the texts are suffixes themselves.
         """
         nodes = popped.node.tolist()
         if not nodes:
@@ -100,7 +111,7 @@ class SuffixActions:
         return popped.source[owner], text, popped.end[owner], rest, popped.height[owner]
 
     def pop(self, end: int, rest: int, height: int) -> int:
-        """Return the number of the action of an end, after which a suffix goes on."""
+        """Return the number of the action of an end after which a suffix continues."""
         found = self._pops.get((end, rest, height))
         if found is None:
             does, returns = self._by_suffix.get(rest, {}), self.dfa.returns
@@ -115,7 +126,7 @@ class SuffixActions:
         return found
 
     def pops(self, ends: Ints, suffixes: Ints, heights: Ints) -> Ints:
-        """Return the numbers of the actions of some ends, after each of which a suffix goes on; see `pop`."""
+        """Return the numbers of the actions of some ends, each with the suffix after it; see `pop`."""
         found = np.zeros(len(ends), np.int64)
         alive = np.flatnonzero(self._goes_on[ends, suffixes])
         ends, suffixes, heights = ends[alive], suffixes[alive], heights[alive]
@@ -125,7 +136,7 @@ class SuffixActions:
         return found
 
     def of(self, exits: Ints, token_suffixes: Ints) -> Ints:
-        """Return the numbers of the actions of suffixes after exits, `DEAD` where they lead nowhere."""
+        """Return the numbers of the actions of suffixes after exits, `DEAD` if they lead nowhere."""
         ends = NestedStep.is_end(exits)
         if ends.any():
             found = np.zeros(len(exits), np.int64)

@@ -1,14 +1,24 @@
 """The columns of the ends of tokens in every state of an automaton with a stack, shorter ends first.
 
-The column of a byte and a text after it depends only on the byte's class and the text's column, as that of a text and a
-byte after it does (`token_classes`). This way round no stack is needed on the way: where a byte closes a bracket that was open
-before, the end of the token after it has a column already.
+`token_classes` finds the column of a text and a byte after it from the column of the text. Here, the byte stands before the text.
+In this order no stack is needed: where the byte closes a bracket, the text after it already has a column, which says what it does
+after each frame.
 
-1. A state that reads the byte does what the state after it does with the text; frames that it pushes are there then.
-2. A state that reads the byte and then pops a frame does, for each frame, what the state after it does with the text.
-3. A state that looks at the byte and pops a frame first does what the state after the frame does with the byte and the text. That
-   state may pop again. So ends are worked out in levels: first those whose frames only lead to states that read the byte, then
-   those whose frames lead to these. Ends that lead back to themselves come last, all of a cycle at once.
+The column of a byte and a text after it depends only on the byte's class and the text's column:
+
+1. If a state reads the byte, then the state after the byte does what it does with the text. Frames that the byte pushes are
+   below.
+2. If a state reads the byte and then pops a frame, then for each frame the state after it does what it does with the text.
+3. If a state looks at the byte and pops a frame first, then the state after the frame does what it does with the byte and the
+   text. That state may pop again. So ends are done in levels: first the ends whose frames lead only to states that read the
+   byte, then those whose frames lead to ends of the first level, and so on. Ends that lead back to themselves come last, a
+   cycle at once.
+
+By hand, for nested lists such as `[[],[]]` and the token `],`: the column of `,` leads from state 5, after a value in a list, to
+state 6. The byte `]` closes the list in states 4 and 5. After the frame of an inner list comes state 5, in which `,` leads to
+6. So in states 4 and 5, `],` pops a frame and then leads to state 6, if the frame is that of an inner list.
+
+Invariants: equal columns have equal numbers. Column 0 is dead everywhere.
 """
 
 from __future__ import annotations
@@ -32,26 +42,26 @@ from logitkit.vocabulary.ranges import expand
 
 __all__ = ["SuffixColumns"]
 
-# How many moves of states are followed in the time in which one exception is traced back.
+# This many moves of states are followed in the time in which one exception is traced back.
 FORWARD = 3
 
-# The size of the table in which the actions of texts are looked up.
+# The most entries of the table in which the actions of texts are looked up.
 DENSE = 2**22
 
-# The cost of finding one exception, and of working out one pop.
+# The cost of finding one exception, and of finding one action that pops.
 EXCEPTION_STEPS, POP_STEPS = 2, 8
 
-# The cost of an exception besides, if a state may have several actions: equal ones are found by sorting.
+# The further cost of an exception if a state may have several actions, because equal ones are then found by sorting.
 SEVERAL_STEPS = 4
 
 
 class Exceptions(NamedTuple):
-    """The actions of some columns in the states in which they are not dead: [N] each.
+    """The entries of some columns that are not dead: [N] each.
 
     Args:
         owner: The index of the column.
         state: The state.
-        action: Its action there.
+        action: The action in this state.
     """
 
     owner: Ints
@@ -65,13 +75,13 @@ class Exceptions(NamedTuple):
 
 
 class SuffixEnding(NamedTuple):
-    """Columns that pop a frame at an end, and then do something: [N] each.
+    """The entries of some columns after ends: the end pops a frame, and an action follows. [N] each.
 
     Args:
         owner: The index of the column.
         end: The end.
         frame: The frame.
-        action: Its action after that.
+        action: The action after the frame.
         level: How many further ends may follow at most; `CYCLIC` if there is no bound.
     """
 
@@ -92,7 +102,7 @@ class SuffixEnding(NamedTuple):
 
 
 class SuffixColumns(ColumnTable):
-    """Numbers the columns of the ends of tokens as they are met; column 0 leads to death from everywhere.
+    """The columns of the ends of tokens, which can be continued by a byte before them.
 
     Args:
         moves: The automaton.
@@ -120,7 +130,7 @@ class SuffixColumns(ColumnTable):
             self._order_ends(end, frame, after)
 
     def _order_ends(self, end: Ints, frame: Ints, after: Ints) -> None:
-        """Find which ends lead to which before a symbol is read, and through which frame."""
+        """Find which ends lead to other ends before a symbol is read, and through which frame."""
         looks = self.moves.looks
         end_of = np.full(self.moves.states, -1)
         end_of[looks.source] = looks.end
@@ -133,7 +143,7 @@ class SuffixColumns(ColumnTable):
         self._inner = Index(edge_from, self.width * self.ends, edge_to % self.ends, frame[pair])
 
     def of_bytes(self) -> Ints:
-        """Return the number of the column of every symbol: of bytes, and of what else the automaton reads."""
+        """Return the number of the column of every symbol: classes of bytes, special tokens and the end of the text."""
         states, symbols = np.arange(FINISHED, self.moves.states), np.arange(self.width)
         everywhere = np.tile(states, self.width)
         alone = Exceptions(np.repeat(symbols, len(states)), everywhere, everywhere)
@@ -145,7 +155,7 @@ class SuffixColumns(ColumnTable):
         count = table.start[which + 1] - table.start[which]
         self.limits.check_work(self.work + EXCEPTION_STEPS * int(count.sum()) // 4)
         forward = not self.moves.several and self._following.counts[symbol].sum() <= FORWARD * count.sum()
-        # The exceptions that are traced back: where states are followed instead, only those of symbols that close brackets.
+        # The columns whose exceptions are traced back. If moves are followed forward, only symbols that close brackets need this.
         traced = np.flatnonzero(self._closes[symbol]) if forward else np.arange(len(which))
         place, owner = expand(table.start[which[traced]], count[traced])
         text = Exceptions(traced[owner], table.source[place], table.target[place])
@@ -153,7 +163,7 @@ class SuffixColumns(ColumnTable):
         return self._before_text([read, self._closed(text, symbol)], symbol)
 
     def _read_forward(self, which: Ints, symbol: Ints) -> Exceptions:
-        """Return what states do that read the symbol before each of some columns, in order."""
+        """Return the entries of states that read the symbol before each column, by following the moves of all states."""
         parts = []
         each = max(1, DENSE // self.moves.states)
         for first in range(0, len(which), each):
@@ -164,7 +174,7 @@ class SuffixColumns(ColumnTable):
         return Exceptions.joined(parts)
 
     def _everywhere(self, which: Ints) -> tuple[Ints, Ints]:
-        """Return what some columns do in all states, one column after another, and where each begins."""
+        """Return the actions of some columns in all states, one column after another, and where each column begins."""
         table, states = self.table, self.moves.states
         distinct, row = which_of(which)
         place, owner = expand(table.start[distinct], table.start[distinct + 1] - table.start[distinct])
@@ -173,19 +183,19 @@ class SuffixColumns(ColumnTable):
         return found, row * states
 
     def _read(self, text: Exceptions, symbol: Ints) -> Exceptions:
-        """Return what states do that read the symbol before each of some columns, given their exceptions."""
+        """Return the entries of states that read the symbol before each column, by tracing back the column's exceptions."""
         found, (source, move) = self._into.under(symbol[text.owner] * np.int64(self.moves.states) + text.state)
         return self._alive(text.owner[found], source, text.action[found].astype(np.int64), move)
 
     def _alive(self, owner: Ints, source: Ints, does: Ints, move: Ints) -> Exceptions:
-        """Push the frames of moves before actions, and leave out those that are dead."""
+        """Push the frames of moves before actions; leave out dead actions."""
         pushes = np.flatnonzero((move != NO_MOVE) & (does != DEAD))
         does[pushes] = self._moved(move[pushes], does[pushes])
         live = np.flatnonzero(does)
         return Exceptions(owner[live], source[live], does[live])
 
     def _moved(self, move: Ints, inside: Ints) -> Ints:
-        """Return the actions of moves that push frames, each with an action after it."""
+        """Return the actions of moves that push frames, given the action after each move."""
         several = 1 + int(inside.max(initial=0))
         pairs, inverse = which_of(move * np.int64(several) + inside)
         made = []
@@ -197,7 +207,7 @@ class SuffixColumns(ColumnTable):
         return np.array(made, np.int64)[inverse]
 
     def _before_text(self, parts: list[Exceptions], symbol: Ints) -> Ints:
-        """Return the numbers of columns that begin with some symbols, given what states do that read these."""
+        """Return the numbers of columns that begin with some symbols, given the entries of states that read these symbols."""
         met = Exceptions.joined(parts)
         if len(self.moves.looks.source):
             met = Exceptions.joined([met, *self._looked(met, symbol)])
@@ -206,7 +216,7 @@ class SuffixColumns(ColumnTable):
             met = Exceptions(*np.unique(np.stack(met), axis=1))
         key = met.owner * np.int64(self.moves.states) + met.state
         if (key[1:] < key[:-1]).any():
-            # A few ascending runs: these a stable sort merges.
+            # The entries are a few ascending runs, which a stable sort merges.
             order = np.argsort(key, kind="stable")
             met = Exceptions(*(column[order] for column in met))
         source, target = met.state.astype(np.int32), met.action.astype(np.int32)
@@ -215,12 +225,12 @@ class SuffixColumns(ColumnTable):
         return self._numbers(found, EXCEPTION_STEPS * len(source))
 
     def _closed(self, text: Exceptions, symbol: Ints) -> Exceptions:
-        """Return what states do that read the symbol before each of some columns and then pop a frame."""
+        """Return the entries of states that read the symbol before each column and then pop a frame."""
         ending = self._ending(text, symbol, self._closers)
         return self._popped(ending, symbol, self._closers)
 
     def _ending(self, met: Exceptions, symbol: Ints, states: Index) -> SuffixEnding:
-        """Return which pops lead to some states, of those that the symbol makes in some states."""
+        """Return the ends and frames after which some entries follow, for ends that the symbol reaches in one of `states`."""
         found, (end, frame) = self._before.under(met.state)
         at = symbol[met.owner[found]] * self.ends + end
         level = self._level[at] if states is self._lookers else np.zeros_like(at)
@@ -228,7 +238,7 @@ class SuffixColumns(ColumnTable):
         return every.take(states.counts[at] > 0)
 
     def _looked(self, read: Exceptions, symbol: Ints) -> list[Exceptions]:
-        """Return what states do that pop a frame before they look at the symbol again, given what states do that read it."""
+        """Return the entries of states that pop a frame and look at the symbol again, given those of states that read it."""
         parts: list[Exceptions] = []
         waiting = self._ending(read, symbol, self._lookers)
         while (least := int(waiting.level.min(initial=CYCLIC))) != CYCLIC:
@@ -241,7 +251,7 @@ class SuffixColumns(ColumnTable):
         return parts
 
     def _popped(self, ending: SuffixEnding, symbol: Ints, states: Index) -> Exceptions:
-        """Return what states do that pop: all frames of a column and an end together are one action, or few."""
+        """Return the entries of states that pop. All frames of a column and an end together make one action, or a few."""
         owner, end, frame, does, _ = ending.take(np.lexsort((ending.frame, ending.end, ending.owner)))
         first = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (end[1:] != end[:-1]))[: len(owner)])
         self.charge(POP_STEPS * len(first))
@@ -261,7 +271,7 @@ class SuffixColumns(ColumnTable):
         return Exceptions(owner[found], source, pop[found])
 
     def _popped_in_cycles(self, ending: SuffixEnding, symbol: Ints) -> Exceptions:
-        """Return what states do whose ends lead back to themselves, given what happens where the cycles are left."""
+        """Return the entries of states whose ends lead back to themselves, given the actions after which the cycles are left."""
         known: dict[int, dict[int, dict[tuple[int, int], None]]] = {}
         for one, e, *way in zip(*(column.tolist() for column in ending[:4]), strict=True):
             known.setdefault(one, {}).setdefault(e, {})[way[0], way[1]] = None
@@ -269,7 +279,7 @@ class SuffixColumns(ColumnTable):
         ends: list[int] = []
         pops: list[int] = []
         for one, outer in known.items():
-            # All ends of the cycles that the symbol can leave; which of them lead to others, through which frames.
+            # All ends in cycles with this symbol, and the moves between them.
             members = np.flatnonzero(self._level[symbol[one] * self.ends :][: self.ends] == CYCLIC)
             self.charge(POP_STEPS * len(members))
             found, (to, through) = self._inner.under(symbol[one] * np.int64(self.ends) + members)

@@ -1,8 +1,12 @@
-"""The suffixes of tokens that end free text, and their actions in the states that come then.
+"""The suffixes of tokens that end free text, and their actions in the states after it.
 
-Free text until `</think>` ends inside of the token `>{"`: its last two bytes belong to what follows. Which tokens end a text, and
-with how many bytes left, depends on the marker alone. So the texts that may be left are known for each vocabulary and marker;
-only where they lead is worked out for each automaton.
+By hand: free text until `</think>` ends inside of the token `>{"`, and leaves the suffix `{"`. In an automaton with JSON after
+the text, this suffix leads to the beginning of a name. If a full stop follows, it is dead.
+
+The tokens that end a text, and how many bytes they leave, depend on the marker alone. So the suffixes are known for each
+vocabulary and marker (`TextSuffixes`), and only their actions are found for each automaton (`TextSuffixActions`).
+
+Invariants: suffix 0 is empty. No bracket is open in free text, so a suffix never closes one.
 """
 
 from __future__ import annotations
@@ -29,14 +33,14 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TextSuffixes:
-    """The suffixes of some tokens, numbered from 1 on; 0 is the empty one.
+    """The suffixes of some tokens, numbered from 1 on; number 0 is the empty suffix.
 
     Args:
         trie: The suffixes as tokens of a trie; id `n` has number `n + 1`.
         count: The number of suffixes, the empty one included.
-        width: More bytes than any token has.
+        width: More than the number of bytes of any token.
         keys: Each token and number of bytes left, as `token * width + bytes`, ascending.
-        numbers: The suffix that these bytes are.
+        numbers: The suffix for each key.
     """
 
     trie: Trie
@@ -66,7 +70,7 @@ class TextSuffixes:
         return self.count
 
     def find(self, tokens: NDArray[np.integer], left: NDArray[np.integer]) -> Ints:
-        """Return the number of the suffix that the last `left` bytes of each token are; 0 for none left."""
+        """Return the number of the suffix in the last `left` bytes of each token; 0 if no byte is left."""
         found = np.zeros(len(tokens), np.int64)
         some = np.flatnonzero(left)
         keys = tokens[some].astype(np.int64) * self.width + left[some]
@@ -75,13 +79,13 @@ class TextSuffixes:
 
 
 class TextSuffixActions:
-    """The actions of the suffixes after free text, in the states that may come then.
+    """The actions of suffixes in the states after free text.
 
     Args:
         token_suffixes: The suffixes.
-        exits: These states, and ends (`NestedStep`).
-        walk: Follows texts through the automaton.
-        actions: Numbers what they lead to.
+        exits: The states after the text, or ends of the automaton (`NestedStep`).
+        walk: Follows suffixes through the automaton.
+        actions: Gives numbers to their actions.
     """
 
     def __init__(self, token_suffixes: TextSuffixes, exits: Ints, walk: TrieWalk, actions: ActionNumbering) -> None:
@@ -90,21 +94,20 @@ class TextSuffixActions:
         ends = NestedStep.number(exits[NestedStep.is_end(exits)])
         states = np.unique(np.concatenate([exits, self._return_state[ends].ravel()]))
         states = states[states > DEAD]
-        # Free text stands in the main part only, so no bracket is open that a suffix could close.
         found, _ = walk.follow(token_suffixes.trie, WalkStarts.at_root(states))
         keys = np.concatenate([states * len(token_suffixes), found.source * len(token_suffixes) + found.token + 1])
         order = np.argsort(keys)
         self._keys, self._values = keys[order], np.concatenate([states, found.action])[order]
 
     def of(self, exits: Ints, token_suffixes: Ints) -> Ints:
-        """Return the numbers of the actions of suffixes after exits, 0 where they lead nowhere."""
+        """Return the numbers of the actions of suffixes after exits, `DEAD` if they lead nowhere."""
         found = looked_up(self._keys, self._values, exits * len(self.token_suffixes) + token_suffixes)
         for at in np.flatnonzero(NestedStep.is_end(exits)).tolist():
             found[at] = self._pop(NestedStep.number(int(exits[at])), int(token_suffixes[at]))
         return found
 
     def _pop(self, end: int, token_suffix: int) -> int:
-        """Return the number of the action of an end, after which a suffix goes on."""
+        """Return the number of the action of an end after which a suffix continues."""
         returned = self._return_state[end]
         frames = np.flatnonzero(returned)
         after = self.of(returned[frames].astype(np.int64), np.full(len(frames), token_suffix))

@@ -1,9 +1,20 @@
-"""Group the tokens that act alike on every state of an automaton.
+"""Group the tokens that do the same in every state of an automaton.
 
-The *transition column* of a token (or of a prefix of one) says where it leads from each state. It is kept as a default target
-plus exceptions, so that automata in which most states fall back to one ("contains ...", banned strings) stay as small as those in
-which most states die. The column of a prefix followed by a byte depends only on the prefix's column and the byte's class;
-so per level of the trie it is enough to step each distinct pair of these once, for all states at once.
+The *transition column* of a token, or of a prefix of a token, says where it leads from each state. It is kept as a default target
+plus exceptions. So automata in which most states do what one state does ("contains ...", banned strings) stay as small as those
+in which most states are dead.
+
+The column of a prefix followed by a byte depends only on the prefix's column and on the byte's class. So on each level of the
+trie of tokens, each different pair of a column and a class is stepped once, for all states at once.
+
+By hand, for the pattern `[ab]c` and the tokens `a`, `b`, `ac` and `bc`: `a` and `b` have the column 2 -> 3, so they are one
+class. Both of the other tokens are this column and then `c`. The pair is stepped once, and gives the column 2 -> 4, so they are
+one class.
+
+Most subtrees of the trie need not be followed to their leaves: if no byte in a subtree can change the column any more, all its
+tokens have this column.
+
+Invariants: class 0 is dead everywhere. Two tokens are of one class exactly if their columns are equal.
 
 Source: the transition monoid of the automaton, restricted to the vocabulary.
 """
@@ -26,12 +37,13 @@ from logitkit.vocabulary.shapes import Shapes
 from logitkit.vocabulary.trie import GROUP_OF_BYTE, Trie
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-# A level of up to this many prefixes is handled faster as a whole than by looking up its live ones; looking up a prefix takes as
-# long as handling `DEAR` others. The ends of tokens branch more than their beginnings, so that looking up pays later.
+# Up to this many prefixes, a level is handled faster as a whole than by looking up its live prefixes. Looking up a prefix takes
+# as long as handling `DEAR` prefixes of a whole level. The ends of tokens branch more than their beginnings, so the numbers
+# differ.
 SMALL_LEVEL, SMALL_LEVEL_OF_ENDS = 3000, 10_000
 DEAR, DEAR_OF_ENDS = 12, 24
-# On a level that is smaller than this, checking whether anything can still change takes as long as the next level. So only one
-# in `TINY_LEVELS` of them is checked.
+# On a level smaller than this, checking whether any column can still change takes as long as the next level. So only one in
+# `TINY_LEVELS` of these levels is checked.
 TINY_LEVEL = 600
 TINY_LEVELS = 8
 UNKNOWN = -1
@@ -55,7 +67,7 @@ def token_classes(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, sources:
         dfa: The automaton over bytes.
         vocabulary: The tokens.
         limits: Bound on the work, counted in exceptions.
-        sources: How many states matter, if not all do.
+        sources: If not all states matter: how many of the first ones do.
 
     Returns:
         The class of every token, and the column of every class. Class 0 is dead from every state.
@@ -72,7 +84,7 @@ def token_classes(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, sources:
 
 
 class Store(Protocol):
-    """Columns by number, the dead one 0, and what follows on each when one more byte comes."""
+    """Columns by number, of which 0 is dead. A column can be continued by one byte."""
 
     @property
     def width(self) -> int:
@@ -91,15 +103,15 @@ class Store(Protocol):
         ...
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
-        """Return the numbers of the columns `which`, each with a byte of the class `symbol` more."""
+        """Return the numbers of the columns `which`, each continued by a byte of the class `symbol`."""
         ...
 
 
 def classes_by_shape(store: Store, byte_class: NDArray[np.int64], vocabulary: Vocabulary) -> TokenClasses:
-    """Compute the classes of all tokens of a vocabulary, by their shapes if these suffice.
+    """Compute the classes of all tokens of a vocabulary, by their shapes if the automaton cannot distinguish more.
 
     Args:
-        store: The columns that are known.
+        store: The columns.
         byte_class: [256] class of each byte.
         vocabulary: The tokens.
     """
@@ -114,7 +126,7 @@ def classes_by_suffix(store: Store, byte_class: NDArray[np.int64], vocabulary: V
     """Compute the classes of all tokens of a vocabulary from their ends to their beginnings.
 
     Args:
-        store: The columns that are known; `then_byte` has the byte before a text.
+        store: The columns; its `then_byte` puts a byte before a text.
         byte_class: [256] class of each byte.
         vocabulary: The tokens.
     """
@@ -127,18 +139,18 @@ def classes_by_level(
     """Compute the classes of all tokens of a trie.
 
     Args:
-        store: The columns that are known.
+        store: The columns.
         byte_class: [256] class of each byte.
         trie: The tokens.
-        small: The size of a level up to which it is handled as a whole.
-        dear: How many prefixes of a level are handled in the time in which one is looked up.
+        small: The size up to which a level is handled as a whole.
+        dear: How many prefixes of a whole level are handled in the time in which one prefix is looked up.
     """
     table = _Successors(store, byte_class)
     place_at, last_level = _levels(trie, table, small, dear)
     alive = last_level.start + np.flatnonzero(place_at[last_level])
     runs = _subtrees(trie, table, alive, place_at[alive])
     if last_level.stop > len(trie) // 8:
-        # As wide as an index, or it would be widened each time that it is one.
+        # It has the type of indices, because numpy would convert another type each time that it is used as an index.
         place_of: Ints = place_at.take(trie.node_of_id).astype(np.intp)
     else:
         place_of = place_at[:0]
@@ -152,10 +164,10 @@ def classes_by_level(
 
 
 def _levels(trie: Trie, table: _Successors, small: int, dear: int) -> tuple[Ints, slice]:
-    """Follow whole levels of a trie as long as that is faster than looking up single prefixes.
+    """Follow whole levels of a trie as long as this is faster than looking up single prefixes.
 
     Returns:
-        The place of the column of each node, 0 for those that were not reached, and the nodes of the last level that was.
+        The place of each node's column (`_Successors`), 0 for nodes that were not reached; and the last level that was reached.
     """
     place_at = np.zeros(len(trie), np.int32)
     level = slice(*(trie.level(1) if trie.depth > 1 else (1, 1)))
@@ -186,10 +198,10 @@ class _Runs(NamedTuple):
 
 
 def _subtrees(trie: Trie, table: _Successors, nodes: Ints, place: Ints) -> list[_Runs]:
-    """Go on below some nodes, where their columns are at these places; return the runs of tokens that are settled."""
+    """Follow the subtrees of some nodes, given the places of their columns; return runs of tokens with their columns."""
     runs: list[_Runs] = []
     while True:
-        # A subtree is done with where no byte in it changes what has been read so far, as in the midst of a text that may go on.
+        # A subtree is finished if no byte in it can change the column, as inside of a string that may continue.
         onward = (trie.groups.take(nodes) & table.unsettled(place)) != 0
         rest = np.flatnonzero(~onward & (place != 0))
         runs.append(_Runs(trie.first.take(nodes[rest]), trie.below.take(nodes[rest]), place[rest]))
@@ -207,9 +219,10 @@ def _subtrees(trie: Trie, table: _Successors, nodes: Ints, place: Ints) -> list[
 
 
 class _Successors:
-    """Which column follows on each when a byte of each class comes, worked out when it is first asked for.
+    """The column after each column and byte class, computed when it is first asked for.
 
-    A column goes by the place where its row begins, so that place plus byte class is the index of what comes after.
+    The columns after column `n` form row `n` of a table. Here, a column is named by the *place* where its row begins, so that the
+    place plus a byte class is the index of the column that follows.
 
     Args:
         store: The columns.
@@ -225,7 +238,8 @@ class _Successors:
         self.of_bytes = (store.of_bytes() * self.width).astype(np.int32)[byte_class]
         self.place = np.full(2 * len(store) * self.width, UNKNOWN, np.int32)
         self.place[: self.width] = 0
-        # At each place, the groups of bytes of which some may lead to another column; and what was learned since.
+        # At each place, the groups of bytes of which some may lead to another column; and the columns about which more is known
+        # since these were computed.
         self._unsettled = np.full(len(self.place), ALL_GROUPS)
         self._unsettled[0] = 0
         self._learned: list[Ints] = []
@@ -236,7 +250,7 @@ class _Successors:
         index += place
         found = self.place.take(index)
         if found.min(initial=0) == UNKNOWN:
-            # Most are in the rows of a few columns.
+            # Most of the missing ones are in the rows of a few columns.
             missing = index[found == UNKNOWN]
             lowest = missing.min()
             asked = np.zeros(missing.max() + 1 - lowest, bool)
@@ -256,7 +270,7 @@ class _Successors:
         self._learned.append(which)
 
     def unsettled(self, place: Ints) -> NDArray[np.uint32]:
-        """Return for each of some places the groups of bytes of which some may lead to another column."""
+        """Return for each place the groups of bytes that may lead to another column, as bits."""
         if self._learned:
             which = np.concatenate(self._learned)
             begins = np.ones(len(which), bool)
@@ -270,10 +284,10 @@ class _Successors:
         return found
 
     def numbered(self, *places: Ints) -> tuple[Ints, Ints]:
-        """Number the columns at some places, and the dead one as 0.
+        """Give new numbers to the columns at some places; the dead column has number 0.
 
         Returns:
-            Their numbers in the store, and by place the new number of each, in a type that has room for a few more.
+            Their numbers in the store, and the new number of each by its place, in a type that has room for a few more.
         """
         seen = np.zeros(len(self.place), bool)
         for some in places:

@@ -1,4 +1,13 @@
-"""Tokens as wholes: where a language has one token whatever its text is, all tokens lead to the same state."""
+"""Tokens as wholes: where a language reads any one token, whatever its text is, all tokens lead to the same state.
+
+The automaton over bytes reads the symbol `WHOLE` there, like a special token. Here, this symbol is replaced by all tokens that it
+stands for.
+
+By hand: `WHOLE` leads from state 2 to state 5. The classes of tokens by their text are 1 and 2, and neither lists state 2. Then
+both columns get the entry 2 -> 5.
+
+Invariants: tokens by their text are dead in the states that read `WHOLE`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +29,7 @@ ENTRIES_A_STEP = 3
 
 
 def whole_tokens(special_tokens: Iterable[int], vocabulary: Vocabulary) -> NDArray[np.bool_]:
-    """Return [V] bool, the tokens that `WHOLE` stands for: those with text that are not special tokens, nor EOS."""
+    """Return [V] bool, the tokens that `WHOLE` stands for: those with text that are neither special tokens nor EOS."""
     found: NDArray[np.bool_] = vocabulary.trie.node_of_id > 0
     found[[token for token in (*special_tokens, *vocabulary.eos_ids) if token >= 0]] = False
     return found
@@ -33,11 +42,11 @@ def with_wholes(
     vocabulary: Vocabulary,
     limits: Limits,
 ) -> tuple[TransitionColumns, SpecialTokens]:
-    """Add what tokens do as wholes to the columns of their classes; return these, and the special tokens that are left.
+    """Replace `WHOLE` by the tokens that it stands for; return the columns of classes, and the special tokens that are left.
 
     Args:
         class_of: [V] class of each token.
-        transitions: The column of each class by its text: dead in the states from which `WHOLE` leads somewhere.
+        transitions: The column of each class by its text; dead in the states that read `WHOLE`.
         special_tokens: Where each special token leads.
         vocabulary: The tokens.
         limits: Bounds on the work.
@@ -52,7 +61,7 @@ def with_wholes(
     classes = np.unique(class_of[whole_tokens(special_tokens, vocabulary)])
     limits.spend(len(classes) * len(source) // ENTRIES_A_STEP)
     owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
-    # Where the default of a class is not dead, death is listed.
+    # A class whose default is not dead lists these states as dead, so its entries for them are replaced.
     kept = ~((leads != DEAD)[transitions.source] & np.isin(owner, classes))
     owner = np.concatenate([owner[kept], np.repeat(classes, len(source))])
     sources = np.concatenate([transitions.source[kept], np.tile(source, len(classes))])

@@ -1,8 +1,14 @@
-"""The classes of all tokens in several fragments at once, whatever comes after them: worked out once for each set of fragments.
+"""The classes of all tokens in several fragments at once, whatever follows the fragments: found once for each set of fragments.
 
-Schemas have few sets of fragments: any string alone, any string and dates, and so on. Two tokens that are of one class here are
-of one class in every automaton with these fragments, unless a walk tells them apart. So an automaton looks at hundreds of
-classes, not at all tokens.
+Schemas have few sets of fragments: any string alone, any string and dates, and so on. Two tokens of one class here are of one
+class in every automaton with these fragments, unless a walk finds a difference in another state. So an automaton looks at
+hundreds of classes, not at all tokens.
+
+By hand, for two fragments: the tokens 0, 1 and 2 have the classes 1, 1 and 0 in the first one, and 2, 0 and 0 in the second
+one. The pairs are (1, 2), (1, 0) and (0, 0). Token 2 is dead in both fragments, so its class is 0; the others have classes of
+their own.
+
+Invariants: tokens of one class are of one class in each fragment. Class 0 is dead in all of them.
 """
 
 from __future__ import annotations
@@ -31,10 +37,10 @@ class FragmentPartition(NamedTuple):
     """The classes.
 
     Args:
-        class_of: [V] class of each token; 0 is dead in all fragments.
-        size: [C] the number of tokens in each class.
-        example: [C] one of them.
-        of_fragment: [C] for each fragment, by its `uncounted_key`: the class of these tokens in that fragment.
+        class_of: [V] the class of each token; 0 is dead in all fragments.
+        size: [C] the number of tokens of each class.
+        example: [C] a token of each class.
+        of_fragment: For each fragment, by its `uncounted_key`: [C] the class in this fragment of the tokens of each class.
     """
 
     class_of: Ints
@@ -53,7 +59,7 @@ def fragment_partition(
     """Return the classes of the tokens of a vocabulary in some fragments.
 
     Args:
-        fragments: The fragments, and what tokens do in each.
+        fragments: The fragments, and the effects of tokens in each.
         vocabulary: The tokens.
     """
     tokens_of = {fragment.uncounted_key: tokens for fragment, tokens in fragments}
@@ -72,7 +78,7 @@ def fragment_partition(
         for classes in of_fragment.values():
             classes[0] = 0
         size = np.bincount(class_of, minlength=len(example))
-        # In half of the memory, twice as many sets of fragments are kept.
+        # In 16 bits where they fit, so that more sets of fragments are kept.
         found = FragmentPartition(
             class_of.astype(np.int16 if len(size) < 2**15 else np.int32), size, example, of_fragment
         )

@@ -1,23 +1,24 @@
-"""The stores of the columns of prefixes in a fragment, from which the classes of its tokens are found, and their targets.
+"""The stores of the columns of prefixes of tokens in a fragment, from which the classes of tokens are found.
 
-A token may end a fragment in its middle, and what the rest of it does there depends on where the fragment stands. So a target is
-a state of the fragment, or an end with the number of bytes left after it; both with the number of characters begun on the way, if
-the fragment counts characters, or of line feeds or whatever else it counts. `FragmentTargets` numbers all of these in a row, so
-that a store steps through them as through states.
+A token may end a fragment in its middle. The rest of the token then does something that depends on the place of the fragment.
+So a target is either a state of the fragment, or an end with the number of bytes that are left after it. If the fragment
+counts, a target also says how many characters, or line feeds, have been counted on the way. `FragmentTargets` numbers all
+targets in a row, so that a store steps through them as through states.
 
 By hand, for a fragment of 5 states with one end that counts characters, tokens of up to 2 characters, and up to 3 bytes after an
 end:
 
-    3     state 3, no character begun
+    3     state 3, no character counted
     5     the state before the opening quote
-    9     state 3, one character begun: 1 + 5 * 1 + 3
-    16    the end, no character begun, no byte left
+    9     state 3, one character counted: 1 + 5 * 1 + 3
+    16    the end, no character counted, no byte left
     18    the same end, two bytes left
-    20    the end, one character begun, no byte left
+    20    the end, one character counted, no byte left
 
-Invariants: without characters, a target is the state itself, and one more state stands before the quote; so later targets are one
-higher. One character more moves a state by the number of states, and an end by the number of all ends with their bytes. Each
-byte after an end leads to the next number, and the last number of an end to nothing.
+Invariants: if nothing was counted, the target of a state is the state itself. After these targets comes the state before the
+quote, so all later targets are one higher. With one character more, the target of a state is higher by the number of states, and
+that of an end by the number of all ends with their bytes. A byte after an end leads to the next target, and after the last of
+these it is dead.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ __all__ = ["CountingStore", "FragmentTargets", "fragment_store"]
 
 @dataclass(frozen=True, slots=True)
 class FragmentTargets:
-    """Reads and writes what prefixes of tokens lead to in a fragment.
+    """Reads and writes the targets of prefixes of tokens in a fragment.
 
     Args:
-        states: The number of states of the fragment; as a state, that before the quote.
+        states: The number of states of the fragment. The state with this number is the one before the quote.
         marks: The number of its ends.
-        chain: More bytes than a token has after an end.
-        counts: More characters than a token begins, if the fragment counts them; else 1.
+        chain: One more than the most bytes that a token has after an end.
+        counts: One more than the most characters that a token counts; 1 if the fragment does not count.
     """
 
     states: int
@@ -65,11 +66,11 @@ class FragmentTargets:
         return self.first_end + self.counts * self.marks * self.chain
 
     def state(self, state: Ints, characters: int = 0) -> Ints:
-        """Return the target of states after some characters."""
+        """Return the targets of states after some characters."""
         return state + (1 + self.states * characters if characters else 0)
 
     def end(self, mark: Ints) -> Ints:
-        """Return the target of ends, without characters before them and bytes after them."""
+        """Return the targets of ends, without characters before them and bytes after them."""
         return self.first_end + mark * self.chain
 
     def is_end(self, target: Ints) -> NDArray[np.bool_]:
@@ -78,22 +79,22 @@ class FragmentTargets:
         return found
 
     def reached(self, target: Ints) -> tuple[Ints, Ints]:
-        """Return the states that targets are, and how many characters begin on the way there."""
+        """Return the states of targets, and how many characters are counted on the way there."""
         count, state = np.divmod(target - 1, self.states)
         first = target <= self.states
         return np.where(first, target, state), np.where(first, 0, count)
 
     def ended(self, target: Ints) -> tuple[Ints, Ints]:
-        """Return a number for each end with the characters before it (see `ending`), and the number of bytes left."""
+        """Return a number for each end and the characters before it (see `ending`), and how many bytes are left."""
         return np.divmod(target - self.first_end, self.chain)
 
     def ending(self, number: Ints) -> tuple[Ints, Ints]:
-        """Return the mark of ends with characters, and how many begin before each."""
+        """Return the mark of each end, and how many characters are counted before it, given the numbers from `ended`."""
         characters, mark = np.divmod(number, max(self.marks, 1))
         return mark, characters
 
     def after_byte(self) -> Ints:
-        """Return [size] what one more byte makes of each target that is an end, `DEAD` for states."""
+        """Return [size] the target after one more byte for each target that is an end, `DEAD` for states."""
         found: Ints = np.arange(1, 1 + self.size)
         found[: self.first_end] = DEAD
         found[self.first_end + self.chain - 1 :: self.chain] = DEAD
@@ -101,18 +102,18 @@ class FragmentTargets:
 
 
 class CountingStore(ColumnStore):
-    """The store of a fragment that counts, whose states are not listed once for each count: they are worked out.
+    """The store of a fragment that counts. Its table has no rows for each count: targets are computed.
 
     Args:
         fragment: The fragment.
-        step: [S + 1, K] its moves, and those of the state before the quote.
+        step: [S + 1, K] its moves, and last those of the state before the quote.
         targets: The targets of prefixes.
         limits: Bound on the work.
     """
 
     def __init__(self, fragment: StringFragment, step: Ints, targets: FragmentTargets, limits: Limits) -> None:
         assert fragment.counted is not None
-        # For each target: its row in the tables of moves, the characters before it, and where it goes if it is an end.
+        # For each target: where the row of its state begins, its count, and the target after one byte if it is an end.
         state, count = targets.reached(np.arange(targets.first_end))
         nothing = np.zeros(targets.size - targets.first_end, np.int64)
         self._row = np.append(state, nothing) * step.shape[1]
@@ -124,12 +125,12 @@ class CountingStore(ColumnStore):
         super().__init__(Moves(moves.astype(np.int32), None, FIRST_STATE), limits, moves.size, len(sources))
 
     def _add_moves(self, step: Ints, targets: FragmentTargets, counts: NDArray[np.bool_]) -> None:
-        """Find for each move the target with a count of 0 before it, and how far it is from there to the next count.
+        """Find the target of each move from a count of 0, and by how much it grows with each further count.
 
-        The first count takes one more, as targets with a count of 0 have a number more.
+        From a count of 0 to a count of 1, targets of states grow by one more, because of the state before the quote.
         """
         inner, ends = NestedStep.is_state(step) & (step != DEAD), NestedStep.is_end(step)
-        # The move into the fragment does not count.
+        # The opening quote does not count.
         begins = np.append(counts, np.zeros((1, step.shape[1]), bool), axis=0)
         leads = np.where(ends, targets.end(NestedStep.number(step.astype(np.int64))), step)
         self._leads = np.where(begins, targets.state(leads, 1), leads).ravel()
@@ -150,7 +151,7 @@ class CountingStore(ColumnStore):
         )
 
     def _after(self, target: Ints, symbol: Ints | int) -> Ints:
-        """Return where one byte leads from each target."""
+        """Return the target after one byte for each target."""
         move, count = self._row.take(target) + symbol, self._count.take(target)
         found: Ints = self._leads.take(move) + self._further.take(move) * count
         found += self._once.take(move) & (count > 0)
@@ -164,7 +165,7 @@ def fragment_store(
     """Return the store of a fragment that does not count.
 
     Args:
-        step: [S + 1, K] its moves, and those of the state before the quote.
+        step: [S + 1, K] its moves, and last those of the state before the quote.
         byte_class: [256] the class of each byte.
         targets: The targets of prefixes.
         limits: Bound on the work.

@@ -1,14 +1,21 @@
-"""The columns of the tokens of a vocabulary in a fragment, whatever comes after it: worked out once, and kept.
+"""The columns of the tokens of a vocabulary in a fragment, whatever follows the fragment: found once, and kept.
 
-A token may end the fragment and go on: of `x", "` the first two bytes belong to a string, the other three to the text after it.
-Only the automaton in which the fragment stands knows what these three do there. So here they lead to the end and a *token
-suffix*, by its number.
+A token may end the fragment and continue after it. Only the automaton that contains the fragment knows what the rest of the
+token, its *token suffix*, does there. So here, a token leads to an end of the fragment, and its suffix has a number.
 
-The classes of tokens are found as those of any automaton (`token_classes`). For that, the end is a chain of states which
-counts the bytes after it: where a token leads to the third of them, its last three bytes are the suffix.
+By hand, for strings: of the token `x", "`, the first two bytes belong to the string, and the suffix is `, "`. The token `yz",
+"` leads to the same end and leaves the same suffix, so both are of one class. `x", '` leaves three bytes too, so it is of the
+same *group*, but it leaves another suffix, so it has another class.
 
-If the fragment counts characters, a target says how many as well: its states and its ends have a number for each number of
-characters that a token may have. The result is the same for strings of up to 100 characters and of up to 10,000.
+The classes of tokens are found as those of any automaton (`token_classes`). For this, an end is a chain of states that counts the
+bytes after it: if a token leads to the third of them, its last three bytes are the suffix. So this first finds groups, and then
+divides them by suffixes.
+
+If the fragment counts characters, targets include the count (`fragment_stores`). So the result is the same for strings of up to
+100 characters and of up to 10,000.
+
+Invariants: tokens of one class do the same in every automaton that contains the fragment, as far as the fragment decides. Class
+0 is dead in all states of the fragment and before it.
 """
 
 from __future__ import annotations
@@ -42,27 +49,29 @@ REMEMBERED_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FragmentTokens:
-    """The target of each class of tokens in each state of a fragment, and in the state before the quote that begins it.
+    """The target of each class of tokens in each state of a fragment, and in the state before its opening quote.
 
-    Tokens that do alike in the fragment, and leave as many bytes, are of one *group*; those of them that leave the same bytes are
-    of one class. A group of strings of up to 1,000 characters may end in any of 1,000 states, and has a hundred classes: so
-    entries are those of groups.
+    Tokens with equal columns are of one *group*: they do the same in the fragment, and leave the same number of bytes. Tokens
+    of a group that leave the same suffix are of one class. There are G groups and C classes. The table has a column for each
+    group, since a group of a fragment with 1,000 states may have thousands of entries, and a hundred classes.
+
+    Then there is an entry for each class and each end that it leads to, [M], and a description of each different end, [E].
 
     Args:
-        class_of: [V] class of each token; class 0 is dead everywhere.
+        class_of: [V] the class of each token; class 0 is dead everywhere.
         group: [C] the group of each class.
         table: The column of each group.
-        inner_digest: [G] uint64, a digest of all entries of a group that stay in the fragment.
-        inner_set: [G] the number of the set of these entries.
-        class_ends: Each class with each end that it leads to, as numbers, ascending; see `ended_by` and `find_ended`.
-        outer_digest: uint64, a digest of the states in which it does that.
-        outer_set: The number of the set of these states.
-        end_index: The index of that end in the next three arrays, as many end alike.
-        mark: The number of each end in the fragment.
-        characters: The number of characters before each end.
-        rest: The number of the suffix after each end.
+        inner_digest: [G] uint64, a digest of the entries of each group that stay in the fragment.
+        inner_set: [G] the number of the set of these entries; equal sets have equal numbers.
+        class_ends: [M] a class and an end that it leads to, as one number, ascending; see `ended_by` and `find_ended`.
+        outer_digest: [M] uint64, a digest of the states in which the class leads to this end.
+        outer_set: [M] the number of the set of these states.
+        end_index: [M] the index of the end in the next three arrays.
+        mark: [E] the number of the end in the fragment.
+        characters: [E] the number of characters before the end.
+        rest: [E] the number of the suffix after the end.
         targets: The numbers of states and ends in `table`.
-        work: Steps that it took.
+        work: The steps that it took.
         token_suffixes: The suffixes, if the fragment is free text; None: those of the vocabulary.
     """
 
@@ -84,7 +93,7 @@ class FragmentTokens:
 
     @property
     def states(self) -> int:
-        """The number of states of the fragment; as a state, that before the quote."""
+        """The number of states of the fragment. The state with this number is the one before the quote."""
         return self.targets.states
 
     def ended_by(self) -> Ints:
@@ -93,7 +102,7 @@ class FragmentTokens:
         return found
 
     def find_ended(self, classes: Ints, targets: Ints) -> Ints:
-        """Return the entries of `class_ends` that are these classes with these ends."""
+        """Return the places in `class_ends` of some classes and ends."""
         found: Ints = np.searchsorted(self.class_ends, classes * np.int64(self.targets.size) + targets)
         return found
 
@@ -114,9 +123,7 @@ _lock = Lock()
 
 
 def fragment_tokens(fragment: StringFragment, vocabulary: Vocabulary, limits: Limits) -> FragmentTokens:
-    """Return what the tokens of a vocabulary do in a fragment.
-
-    What is known already counts against limits as if it were worked out now.
+    """Return the effects of the tokens of a vocabulary in a fragment. A kept result counts against limits as if it were made now.
 
     Raises:
         PatternTooLarge: A limit is exceeded.
@@ -149,7 +156,7 @@ def _made(fragment: StringFragment, vocabulary: Vocabulary, limits: Limits) -> F
     else:
         store = CountingStore(fragment, np.concatenate([own, before]), targets, limits)
     classes = classes_by_level(store, byte_class, vocabulary.trie)
-    # In long strings each state does one thing with a token, which is quick to find.
+    # In long strings, each state does the same with a token, so half of the steps count.
     work = store.work // 2 + len(classes.class_of) // IDS_A_STEP
     return _by_suffix(classes, fragment, targets, vocabulary, work)
 
@@ -157,10 +164,10 @@ def _made(fragment: StringFragment, vocabulary: Vocabulary, limits: Limits) -> F
 def _by_suffix(
     classes: TokenClasses, fragment: StringFragment, targets: FragmentTargets, vocabulary: Vocabulary, work: int
 ) -> FragmentTokens:
-    """Cut the classes of tokens so that all tokens of each leave the same bytes.
+    """Divide groups of tokens into classes whose tokens leave the same suffixes.
 
     Args:
-        classes: The classes, which become groups.
+        classes: The groups, as classes.
         fragment: The fragment.
         targets: The numbers of its states and ends.
         vocabulary: The tokens.
@@ -230,7 +237,7 @@ def _by_suffix(
 
 
 def _inside(table: TransitionColumns, inside: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the digest and the number of the set of those entries of each group that stay in the fragment."""
+    """Return a digest of the entries of each group that stay in the fragment, and the number of their set."""
     start = np.append(0, np.cumsum(inside))[table.start]
     sets = PairSets(start, table.source[inside], table.target[inside])
     digest = sums_by_run(digest_of_pairs(sets.first, sets.second), start)

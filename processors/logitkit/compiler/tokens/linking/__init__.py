@@ -1,6 +1,8 @@
-"""Automata that are put together from parts whose effects of tokens are known already.
+"""Automata that are put together from compiled parts.
 
-linked_fragment, linked_classes  a fragment in all its instances, and the classes of tokens in an automaton of instances
-token_concatenation, joined_tables    one token automaton after another
-intersection                   the texts that two token automata both allow
+linked_classes        the classes of tokens in an automaton with instances of fragments
+linked_fragment       one fragment in all its instances
+token_concatenation   one token automaton after another, with its stack
+joined_tables         the tables of two token automata one after another
+intersection          the texts that two token automata both allow
 """

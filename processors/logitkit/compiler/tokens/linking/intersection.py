@@ -1,7 +1,13 @@
-"""The automaton of the sequences of tokens that two automata both allow.
+"""The intersection of two automata over tokens: the sequences of tokens that both allow.
 
-Where one falls back so does the product, to the pair of the states that both fall back to: a class that neither lists does
-what it does there. So bans stay as small beside a pattern as they are alone; only the last of a chain of pairs lists all classes.
+A state of the result, the *product*, is a pair of states. If one or both states fall back, the pair falls back to the pair of the
+states that they fall back to: a class that neither state lists does what it does there. So a ban together with a pattern stays as
+small as the ban alone. Only the last pair of a chain lists all classes.
+
+By hand, for `[ab]*` and `a*c?` with the tokens `a`, `b` and `c`: the start is the pair of both starts. `a` is legal in both,
+and leads to this pair again. `b` is illegal in the second automaton and `c` in the first one, so the product allows `a*`.
+
+Invariants: a pair is the number `a * states of b + b`. The product has no dead ends, which the two masks together would have.
 """
 
 from __future__ import annotations
@@ -21,12 +27,12 @@ from logitkit.limits import Limits
 
 # This many ids of the vocabulary take as long as one other step.
 IDS_A_STEP = 4
-# The cost of the pairs of one distance from the start by themselves, and how many known ones are compared in one step.
+# The cost of a round, which follows all pairs of one distance from the start; and how many known pairs are compared in one step.
 ROUND_STEPS, PAIRS_A_STEP = 2000, 16
 
 
 def intersect(a: TokenAutomaton, b: TokenAutomaton, limits: Limits) -> TokenAutomaton | None:
-    """Build the product of two automata over one vocabulary; it has no dead ends, as their masks together would have.
+    """Build the product of two automata over one vocabulary.
 
     Args:
         a: One automaton.
@@ -39,7 +45,7 @@ def intersect(a: TokenAutomaton, b: TokenAutomaton, limits: Limits) -> TokenAuto
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
-    # A pair of states says nothing of stacks, so the product would allow texts that neither does.
+    # A pair of states has no stacks, so the product would allow texts that neither automaton allows.
     assert not a.has_stacks
     assert not b.has_stacks
     class_of, side_a, side_b = common_classes(a, b)
@@ -86,7 +92,7 @@ def intersect(a: TokenAutomaton, b: TokenAutomaton, limits: Limits) -> TokenAuto
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Moves:
-    """The moves that some pairs list: [N] pair, class and the pair after it, or `DEAD`."""
+    """The moves that some pairs list: [N] the pair, the class, and the pair after it or `DEAD`."""
 
     source: Ints
     symbol: Ints
@@ -94,7 +100,7 @@ class _Moves:
 
 
 class _Product:
-    """The pairs of states: a number stands for two, and for no pair if it is `DEAD`."""
+    """The pairs of states, as numbers. `DEAD` is not a pair."""
 
     def __init__(self, a: Side, b: Side, limits: Limits) -> None:
         self.a, self.b, self.limits = a, b, limits
@@ -103,16 +109,16 @@ class _Product:
         self.work = 0
 
     def below(self, pairs: Ints) -> Ints:
-        """Return the pairs that some fall back to, themselves at the end."""
+        """Return the pairs that some pairs fall back to, themselves at the end of a chain."""
         below: Ints = self.a.below[pairs // self.base] * self.base + self.b.below[pairs % self.base]
         return below
 
     def moves(self, pairs: Ints) -> _Moves:
-        """Return what some pairs list: the last of a chain all that is legal, others what either state lists."""
+        """Return the moves of some pairs. The last pair of a chain lists all legal classes, others what either state lists."""
         last = self.below(pairs) == pairs
         self.last += int(last.sum())
         self.limits.check_states(self.last)
-        # A pair that falls back costs only what it lists, and does not count as a state.
+        # A pair that falls back is small, so it does not count as a state.
         self.count(len(pairs) + int(last.sum()) * self.a.classes // 4)
         parts = [self._all(pairs[last]), self._listed(pairs[~last])]
         return _Moves(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("source", "symbol", "target")))
@@ -130,7 +136,7 @@ class _Product:
         x, y = pairs // self.base, pairs % self.base
         (by_a, target_a), (by_b, target_b) = self._by_side(self.a, x), self._by_side(self.b, y)
         self.count(len(by_a) + len(by_b))
-        # Look up each class that one side lists on the other side. If only one of them falls back, only that one lists any.
+        # Look up each class that one state lists in the other state too. A state that does not fall back lists nothing here.
         listed = np.concatenate([by_a, by_b])
         which, symbol = listed // self.a.classes, listed % self.a.classes
         from_a, from_b = slice(0, len(by_a)), slice(len(by_a), None)
@@ -141,18 +147,20 @@ class _Product:
         in_a, in_b = np.concatenate([target_a, beside_b]), np.concatenate([beside_a, target_b])
         live = (in_a >= FIRST_STATE) & (in_b >= FIRST_STATE)
         target = np.where(live, in_a * self.base + in_b, DEAD)
-        # A class that is dead on the other side is dead in the pair below too, if the state there does not fall back.
+        # If the other state does not fall back and the class is dead there, it is dead in the pair below too, and not listed.
         falls = np.concatenate([self.b.falls(y)[which[from_a]], self.a.falls(x)[which[from_b]]])
-        told = falls | (np.concatenate([beside_a, beside_b]) >= FIRST_STATE)
-        listed, which, symbol, target = listed[told], which[told], symbol[told], target[told]
+        kept = falls | (np.concatenate([beside_a, beside_b]) >= FIRST_STATE)
+        listed, which, symbol, target = listed[kept], which[kept], symbol[kept], target[kept]
         if len(by_a) and len(by_b):
             listed, once = np.unique(listed, return_index=True)
             which, symbol, target = which[once], symbol[once], target[once]
         return _Moves(pairs[which], symbol, target)
 
     def _by_side(self, side: Side, states: Ints) -> tuple[Ints, Ints]:
-        """Return what the states of one side list, as `index * classes + class`, and where that leads on this side."""
-        # A state that falls back to itself lists nothing that the pair would not do there too.
+        """Return what the states of one side list, as `index * classes + class`, and the targets on this side.
+
+        States that do not fall back are left out: the pair below has the same state, and does the same with their entries.
+        """
         falling = np.flatnonzero(side.falls(states))
         owner, symbol, target = side.listed(states[falling])
         return falling[owner] * np.int64(side.classes) + symbol, target
@@ -160,7 +168,7 @@ class _Product:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Numbers:
-    """Consecutive numbers of the pairs that were met, ascending."""
+    """Consecutive numbers for the pairs that were met, from `FIRST_STATE` on."""
 
     pairs: NDArray[np.int64]
 

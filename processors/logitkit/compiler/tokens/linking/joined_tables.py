@@ -1,8 +1,15 @@
-"""The tables of two automata over tokens one after another: what leads to a marker, and what follows the marker.
+"""The tables of two automata over tokens one after another: of the text up to a marker, and of the text after it.
 
-Neither part is compiled again. The states before the marker come first; those after it keep their order. Tokens get one class
-for each pair of their classes in the two parts; these are few, as most tokens do the same before the marker. A token that ends
-the marker leads to the start of the second automaton, or to where the rest of its bytes lead from there.
+Neither part is compiled again. The states before the marker come first, and those after it keep their order. Tokens get one
+class for each pair of their classes in the two parts. There are few such pairs, because most tokens do the same before the
+marker. A token that ends the marker leads to the start of the second automaton, or to the state to which its suffix leads from
+there.
+
+By hand, for any text until `</think>`, with 10 states, and then an automaton with 30 states and start 2: its states 2 to 29
+become 10 to 37. The token `>` ends the marker and leads to state 10. If `{` leads from 2 to 5 in the second automaton, then
+`>{` leads to 13.
+
+Invariants: the default of each class is dead. Class 0 is dead in both parts.
 """
 
 from __future__ import annotations
@@ -29,10 +36,10 @@ ENTRIES_A_STEP = 4
 
 
 class Ends(NamedTuple):
-    """Where the marker leads.
+    """The targets of tokens that end the marker.
 
     Args:
-        of: [R] the index of the target that each suffix leads to, -1 if it is dead.
+        of: [R] for each suffix, the index of its target, -1 if it is dead.
         target: The targets, in the second automaton.
     """
 
@@ -59,8 +66,8 @@ class _Classes(NamedTuple):
 
     Args:
         of_token: [V] the class of each token.
-        first: [C] the class before the marker, as `_Merged` numbers it.
-        second: [C] the class after the marker.
+        first: [C] the class in the first part, as `_Merged` numbers it.
+        second: [C] the class in the second part.
     """
 
     of_token: Ints
@@ -69,18 +76,18 @@ class _Classes(NamedTuple):
 
     @classmethod
     def of(cls, first: Ints, second: Ints) -> _Classes:
-        """Number the pairs of classes of all tokens, ascending, that of zeros first."""
+        """Number the pairs of classes that occur, ascending; the pair of zeros is always the first."""
         width = int(second.max()) + 1
         met, number = which_of(np.append(first.astype(np.int64) * width + second, 0))
         return cls(number[:-1], *np.divmod(met, width))
 
 
 class _Merged(NamedTuple):
-    """The classes before the marker, of which some do the same if their suffixes do.
+    """The classes before the marker, after merging those whose suffixes do the same.
 
     Args:
-        number: [C] the number of each class from now on, ascending by group.
-        example: A class of each number.
+        number: [C] the new number of each class. Numbers ascend by group.
+        example: An old class for each new number.
     """
 
     number: Ints
@@ -88,13 +95,13 @@ class _Merged(NamedTuple):
 
 
 class _Finishing(NamedTuple):
-    """The classes of EOS, after all others: one for each id that is not legal where most are, and then one for these.
+    """The classes of EOS ids, after all other classes: one for each id that differs from most ids, and then one for most ids.
 
     Args:
-        classes: How many there are.
-        state: [N] the states in which they are legal.
-        which: [N] the class of each.
-        of_token: The class of each id; an id that is legal nowhere keeps the class that it had.
+        classes: The number of these classes.
+        state: [N] a state in which one of them is legal.
+        which: [N] the class that is legal there.
+        of_token: The class of each id. An id that is legal nowhere keeps the class that it had.
     """
 
     classes: int
@@ -104,7 +111,7 @@ class _Finishing(NamedTuple):
 
     @classmethod
     def of(cls, automaton: TokenAutomaton) -> _Finishing:
-        """Return those of an automaton."""
+        """Return the classes of EOS ids of an automaton."""
         commonest, others = commonest_end(automaton.ends)
         apart = {end: legal for end, legal in others.items() if legal.any()}
         state, which = np.nonzero(np.stack([*apart.values(), commonest], axis=1))
@@ -116,17 +123,17 @@ class _Finishing(NamedTuple):
 def joined(
     before: BeforeMarker, second: TokenAutomaton, ends: Ends, suffixes: NDArray[np.int64], limits: Limits
 ) -> tuple[TokenAutomaton, int]:
-    """Put what comes before a marker and what follows it into one table.
+    """Put the part before a marker and the part after it into one table.
 
     Args:
         before: The part before the marker, and the marker.
-        second: The part after it.
-        ends: Where the marker leads.
-        suffixes: Classes of the second part that have no tokens, to be kept.
+        second: The part after the marker.
+        ends: The targets of tokens that end the marker.
+        suffixes: The classes of suffixes of the second part, which no token has.
         limits: Bounds on the result.
 
     Returns:
-        The automaton without what tokens do to a stack, and the class of the first of the suffixes; the others follow.
+        The automaton, without actions on the stack, and the class of the first suffix; the others follow.
 
     Raises:
         PatternTooLarge: A limit is exceeded.
@@ -172,10 +179,10 @@ def _rows_after(side: Side, finishing: _Finishing, first_eos: int, shift: int, l
     """Return the rows of the states after the marker.
 
     Args:
-        side: The second part, by the classes of both parts together.
-        finishing: The classes of EOS.
+        side: The second part, read by the classes of both parts together.
+        finishing: The classes of EOS ids.
         first_eos: The first of these classes.
-        shift: How much higher states are numbered than in the second part.
+        shift: How much is added to the numbers of states of the second part.
         limits: Bounds on the result.
     """
     source, symbol, target = listed(side, limits)
@@ -188,7 +195,7 @@ def _rows_after(side: Side, finishing: _Finishing, first_eos: int, shift: int, l
 
 
 def _merged(before: BeforeMarker, ends: Ends) -> _Merged:
-    """Make classes of a group one if their suffixes lead to the same: most are dead after any one marker."""
+    """Merge the classes of a group whose suffixes lead to the same targets. Most suffixes are dead in the second part."""
     symbol, left, rest = before.class_suffixes
     alive = ends.of[rest] >= 0
     symbol, left, end = symbol[alive], left[alive], ends.of[rest[alive]]
@@ -207,9 +214,9 @@ def _rows_before(before: BeforeMarker, ends: Ends, merged: _Merged, own: Ints, l
 
     Args:
         before: The part before the marker, and the marker.
-        ends: Where the marker leads, in the joined automaton.
+        ends: The targets of tokens that end the marker, in the joined automaton.
         merged: The classes before the marker.
-        own: Their numbers, of each class of the joined automaton.
+        own: For each class of the joined automaton, its class before the marker.
         limits: Bounds on the result.
     """
     symbol, entry, row_start = _spread(before, before.group[merged.example[own]], limits)
@@ -225,10 +232,10 @@ def _rows_before(before: BeforeMarker, ends: Ends, merged: _Merged, own: Ints, l
 
 
 def _spread(before: BeforeMarker, group: Ints, limits: Limits) -> tuple[Ints, Ints, Ints]:
-    """Give the entries of groups to all classes of these, given the group of each class, ascending.
+    """Copy the entries of groups for all classes of these groups, given the group of each class, ascending.
 
     Returns:
-        The classes, the entry of each, and where the row of each state begins.
+        The class of each new entry, the entry that it copies, and where the row of each state begins.
     """
     first = np.searchsorted(group, np.arange(int(before.group.max()) + 2))
     count = (first[1:] - first[:-1]).take(before.row_group)
@@ -238,13 +245,13 @@ def _spread(before: BeforeMarker, group: Ints, limits: Limits) -> tuple[Ints, In
 
 
 def _remainders(before: BeforeMarker, merged: _Merged, numbers: Ints, left: Ints) -> NDArray[np.int64]:
-    """Return the suffixes that tokens leave, given the numbers of their classes and how many bytes each leaves."""
+    """Return the suffixes that tokens leave, given their merged classes and how many bytes each leaves."""
     found = np.zeros(len(left), np.int64)
     some = np.flatnonzero(left)
     if len(some):
         symbol, bytes_left, rest = before.class_suffixes
         width = int(bytes_left.max()) + 1
-        # All classes that were made one say the same.
+        # All classes that were merged leave suffixes with the same targets, so any of them may be found.
         keys = merged.number[symbol] * np.int64(width) + bytes_left
         order = np.argsort(keys)
         wanted = numbers[some] * width + left[some]

@@ -1,17 +1,19 @@
-"""The classes of all tokens in an automaton that is put together from instances of fragments, without a look at the vocabulary.
+"""The classes of all tokens in an automaton with instances of fragments, put together without following all tokens.
 
-A schema `{"name": <string>, "id": <integer>}` has an instance of the fragment for strings, and few other states. The actions of
-tokens
-are known:
+By hand, for the schema `{"name": <string>, "id": <integer>}`, which has an instance of the fragment for strings and few other
+states:
 
-1. in the instance, from the fragment (`fragment_tokens`), and from the actions of suffixes after it (`suffix_actions`): of 300
-classes of tokens
-   most do alike here, as the suffix `},` is dead after this instance;
-2. in the other states, by following the few tokens that are alive there (`trie_walk`): those that begin with `{"na`, and so on;
-3. in override states, as in the fragment, but for the few tokens that a walk finds (`literal_overrides`).
+1. In the instance, the actions of tokens follow from the fragment (`fragment_tokens`) and from the actions of suffixes after it
+   (`suffix_actions`). The fragment has 300 classes of tokens. Most of those that end a string are dead here, as no `},` may
+   follow.
+2. In the other states, the few tokens that are legal there are followed (`trie_walk`): those that begin with `{"na`, and so on.
+3. In an override state, tokens do what they do in its base state, but for a few tokens that a walk finds (`literal_overrides`).
 
-Two tokens are of one class if they are of one class in each fragment, and the walks found the same for both. A class of tokens
-that no walk has met has only what fragments say of it.
+Two tokens are of one class if they are of one class in each fragment, and if the walks found the same actions for both. No walk
+has met most tokens, so their actions follow from fragments alone.
+
+Invariants: class 0 is dead everywhere. Override states list only what differs from their base states, if `falls_back` allows
+it.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ __all__ = ["linked_classes"]
 # From this many classes on, the number of a class takes 32 bits.
 MANY_CLASSES = 2**14
 
-# The cost of any automaton, however small, in steps.
+# The cost of an automaton however small it is, in steps.
 LINKING_STEPS = 2000
 
 
@@ -62,15 +64,15 @@ def linked_classes(
         dfa: The automaton.
         instances: The instances of fragments in it.
         vocabulary: The tokens.
-        actions: Numbers what tokens do.
+        actions: Gives numbers to the actions of tokens.
         limits: Bounds on the work.
-        falls_back: Whether override states list only what they do otherwise than their base states.
+        falls_back: Whether override states list only what differs from their base states.
 
     Returns:
         The class of every token, and the column of every class. Class 0 is dead from every state.
 
     Raises:
-        PatternTooLarge: There is too much to do.
+        PatternTooLarge: A limit is exceeded.
     """
     return _Link(dfa, instances, vocabulary, actions, limits, falls_back).classes()
 
@@ -107,7 +109,7 @@ class _Link:
         ]
 
     def _suffix_actions(self, fragment: int, known: FragmentTokens) -> SuffixActions | TextSuffixActions:
-        """Return what the suffixes of tokens do after a fragment."""
+        """Return the actions of token suffixes after a fragment."""
         if known.token_suffixes is None:
             return self.suffix_actions
         instances = np.flatnonzero(self.instances.fragment == fragment).tolist()
@@ -115,14 +117,14 @@ class _Link:
         return TextSuffixActions(known.token_suffixes, exits, self.walk, self.actions)
 
     def _walked(self, inside: NDArray[np.bool_]) -> Found:
-        """Follow tokens from all states that are in no instance."""
+        """Follow tokens from all states outside of instances."""
         trie, instances = self.vocabulary.trie, self.instances
         plain = np.flatnonzero(~inside & (instances.base_state == 0))
         plain = plain[plain >= FIRST_STATE]
         opening = np.zeros(self.dfa.states, bool)
         opening[instances.opening] = True
         override_states = np.flatnonzero(instances.base_state)
-        # Where a quote enters an instance, the fragment says what tokens do that begin with it.
+        # Tokens that begin with the quote of an instance are not followed: the fragment knows their actions.
         starts = [
             WalkStarts.at_root(plain, unquoted=opening[plain]),
             WalkStarts.at_root(override_states, instances.base_state[override_states]),
@@ -138,7 +140,7 @@ class _Link:
         for block in popped.blocks(trie):
             source, token, end, rest, height = self.suffix_actions.expanded(trie, block, self.token_suffixes)
             action = self.suffix_actions.pops(end, rest, height)
-            # An instance may lead on where this is dead.
+            # A dead action is kept where the base state, or the instance after a quote, may have a live one.
             alive = (action != DEAD) | (instances.base_state[source] > 0) | opening[source]
             columns.append(Found(source[alive], token[alive], action[alive]))
         return Found(*(np.concatenate(column) for column in zip(*columns, strict=True)))
@@ -159,7 +161,7 @@ class _Link:
         digest = sums_by_run(digest_of_pairs(source, action), sets.start)
         digest += digest_of_pairs(class_of_met, class_of_met)
         example, which = distinct_sets(digest, class_of_met, sets)
-        # The other tokens do alike if they are of one class. Class 0 is dead everywhere.
+        # Tokens that no walk has met do the same if they are of one class in all fragments. Class 0 is dead everywhere.
         count = int(common.max()) + 1
         left = np.bincount(common, partition.size, count) - np.bincount(class_of_met, minlength=count)
         examples = np.full(count + len(example), -1)
@@ -170,22 +172,22 @@ class _Link:
         # Classes without a token are left out.
         kept = examples >= 0
         kept[0] = True
-        # In as few bytes as do for these classes and for those of ends and special tokens.
+        # In 16 bits if these classes, and those of EOS ids and special tokens, fit.
         narrow = np.int16 if len(kept) < MANY_CLASSES else np.int32
         number: Ints = (np.cumsum(kept) - 1).astype(narrow)
-        # All tokens are looked at here only.
+        # Only here, all tokens of the vocabulary are looked at.
         class_of = number[common].take(partition.class_of)
         class_of[met] = number[count + which]
         return TokenClasses(class_of, self._transitions(class_of, examples[kept]))
 
     def _transitions(self, class_of: Ints, examples: Ints) -> TransitionColumns:
-        """Return what each class does: what its example does."""
+        """Return the column of each class, which is that of its example."""
         source, token, action = self.found
         symbol = class_of[token]
         mine = np.flatnonzero(examples[symbol] == token)
         source, symbol, action = source[mine], symbol[mine], action[mine]
         columns = self._of_fragments(examples, _Overridden(len(examples), source, symbol))
-        # A dead action is listed where it may not be dead in the state that is fallen back to.
+        # A dead action is listed in an override state, because its base state may have a live one.
         alive = (action != DEAD) | (self.falls_back & (self.instances.base_state[source] > 0))
         columns.append((symbol[alive], source[alive], action[alive]))
         symbol, source, target = (
@@ -199,13 +201,13 @@ class _Link:
         return TransitionColumns(nothing, starts(count), source[order], target[order])
 
     def _of_fragments(self, examples: Ints, overridden: _Overridden) -> list[tuple[Ints, ...]]:
-        """Return the entries of fragments, except those that walks override, as columns of classes, states and actions."""
+        """Return the entries that follow from fragments, except those that walks override: classes, states and actions."""
         instances = self.instances
         columns: list[tuple[Ints, ...]] = []
         override_states = np.flatnonzero(instances.base_state)[: 0 if self.falls_back else None]
         real = examples >= 0
         for fragment in self.fragments:
-            # For each class of the fragment, the classes of all tokens that are among it.
+            # For each class of the fragment, the classes of the automaton whose tokens are of this class.
             own = np.where(real, fragment.classes_of(np.where(real, examples, 0)), 0)
             order = stable_order(own).astype(np.int32)
             first = np.searchsorted(own[order], np.arange(int(fragment.merged.max()) + 2))
@@ -244,7 +246,7 @@ class _Link:
         return columns
 
     def _called(self, frame: Ints, inside: Ints) -> Ints:
-        """Return the actions of quotes that push frames, given the action after each."""
+        """Return the actions of quotes that push frames, given the actions after the quotes."""
         example, which = examples(frame * np.int64(2**32) + inside)
         made = [
             self.actions.called(*pair) for pair in zip(frame[example].tolist(), inside[example].tolist(), strict=True)
@@ -253,7 +255,7 @@ class _Link:
 
 
 class _Overridden:
-    """The pairs of a state and a class of which a walk says what happens."""
+    """The pairs of a state and a class whose actions walks have found."""
 
     def __init__(self, classes: int, state: Ints, symbol: Ints) -> None:
         self._classes = np.int64(classes)

@@ -1,6 +1,6 @@
 """A fragment in all its instances: where its ends lead, and which tokens do the same in all instances.
 
-A vocabulary has hundreds of tokens that end a string and continue after it. What they do then depends on the instance.
+A vocabulary has hundreds of tokens that end a string and continue after it. Their effect depends on the instance.
 
 By hand, for the string in `{"a": <string>, "b": 1}`: of the tokens `x",`, `x","` and `x"}`, the first two are legal, because a
 comma and a quote follow the string. `x"}` is dead, so it joins the class of tokens that are dead in the whole fragment. If there

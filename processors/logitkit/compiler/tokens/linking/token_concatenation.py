@@ -1,7 +1,12 @@
-"""One automaton over tokens after another: a text or tokens up to a marker, and what follows the marker, with a stack or without.
+"""One automaton over tokens after another: text or tokens up to a marker, and then what follows the marker.
 
-The tables are those of `joined_tables`; here is what tokens do to the stack. Only a token that ends the marker and says more does
-something new: `</think>[[` pushes two frames at once.
+`joined_tables` puts the tables together. Here, the actions on the stack are added, if the second automaton has a stack. All
+actions of the second automaton stay the same. New ones are needed only for tokens that end the marker and continue after it.
+
+By hand: the token `</think>[[` ends the marker, and its suffix `[[` opens two lists. So it gets a new action that pushes two
+frames.
+
+Invariants: the actions of the second automaton come first, and then the new ones.
 """
 
 from __future__ import annotations
@@ -26,12 +31,12 @@ __all__ = ["concatenated", "until_token"]
 
 
 def until_token(first: TokenAutomaton, marker: int, second: TokenAutomaton, limits: Limits) -> TokenAutomaton | None:
-    """Build the automaton of a sequence of `first`, a token, and a sequence of `second`; the token is where it occurs first.
+    """Build the automaton of a sequence of `first`, then a token as marker, then a sequence of `second`.
 
     Args:
-        first: The part before the token, without a stack. Where it accepts, the token leads on.
-        marker: The id of the token.
-        second: The part after it, over the same vocabulary.
+        first: The part before the token, without a stack. The token is legal where this part accepts.
+        marker: The id of the token. Its first occurrence is the marker.
+        second: The part after the token, over the same vocabulary.
         limits: Bounds on the result.
 
     Returns:
@@ -41,7 +46,7 @@ def until_token(first: TokenAutomaton, marker: int, second: TokenAutomaton, limi
         PatternTooLarge: A limit is exceeded.
     """
     assert not first.has_stacks
-    # How many tokens are needed is worked out from what each state lists.
+    # Costs are computed from rows, so without fallbacks if there are any.
     before = before_token(first, marker, limits, second.nesting.cost is None)
     return None if before is None else concatenated(before, second, limits)
 
@@ -49,11 +54,11 @@ def until_token(first: TokenAutomaton, marker: int, second: TokenAutomaton, limi
 def concatenated(
     before: BeforeMarker, second: TokenAutomaton, limits: Limits, bytes_of: NDArray[np.int64] | None = None
 ) -> TokenAutomaton:
-    """Build the automaton of what comes before a marker, the marker, and what follows it.
+    """Build the automaton of the part before a marker, the marker, and the part after it.
 
     Args:
-        before: The part before the marker, and the marker. If the second part counts tokens, no state of it falls back.
-        second: The part after it, over the same vocabulary.
+        before: The part before the marker, and the marker. If the second part has costs, no state of this part falls back.
+        second: The part after the marker, over the same vocabulary.
         limits: Bounds on the result.
         bytes_of: [256] a token for each byte, needed if the marker is a text.
 
@@ -68,7 +73,7 @@ def concatenated(
     made = [reached for reached in number if reached.frames or reached.characters]
     action = {reached: second.targets.action(i) for i, reached in enumerate(made, len(second.nesting.state))}
     ends = Ends(of, np.array([action.get(reached, reached.state) for reached in number]))
-    # The classes of suffixes have no tokens: they say what is done after a token has closed a bracket.
+    # No token has the class of a suffix, so `joined` would leave these classes out.
     suffix_classes = np.unique(second.nesting.rest[second.nesting.rest > 0]).astype(np.int64)
     automaton, classes = joined(before, second, ends, suffix_classes, limits)
     automaton = replace(automaton, dropped=second.dropped, ignored=second.ignored)
@@ -90,8 +95,8 @@ def _costs(before: BeforeMarker, automaton: TokenAutomaton, ends: Ints, costs: l
     Args:
         before: The part before the marker, and the marker.
         automaton: Both parts.
-        ends: The targets after the marker.
-        costs: How many tokens are needed from each.
+        ends: The targets of tokens that end the marker.
+        costs: How many tokens are needed after each of these targets.
     """
     row = slice(0, int(automaton.row_start[before.states]))
     target = automaton.row_target[row].astype(np.int64)
@@ -110,7 +115,7 @@ def _costs(before: BeforeMarker, automaton: TokenAutomaton, ends: Ints, costs: l
 
 
 def _nesting(old: StackActions, shift: int, rest_of: Ints, made: list[Reached]) -> StackActions:
-    """Return what tokens do to the stack, with some actions more, and as yet without costs."""
+    """Return the actions of the second part with the numbers of the joined automaton, and new ones; without costs."""
     nothing = np.zeros(len(made), np.int32)
     width = max(old.pushed.shape[1], *(len(reached.frames) for reached in made), 0)
     more = [[frame + shift for frame in reached.frames] + [0] * (width - len(reached.frames)) for reached in made]

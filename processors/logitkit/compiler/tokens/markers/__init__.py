@@ -1,6 +1,6 @@
-"""Any text before a marker, and then a language: the part before the marker is compiled once, whatever comes after it.
+"""The text before a marker, as in "any text until `</think>`": compiled once, whatever follows the marker.
 
-before_marker     the table of the part before the marker
+before_marker     the table of the text before the marker
 marker_targets    numbers for its targets
-suffix_walk       where the bytes lead that a token has after the marker
+suffix_walk       where the suffix of a token leads after the marker
 """

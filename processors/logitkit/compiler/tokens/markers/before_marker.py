@@ -1,13 +1,15 @@
-"""Where tokens lead in the text before a marker, and where they end it.
+"""Where tokens lead in the text before a marker, and which tokens end the marker.
 
-Take "anything until `</think>`". Most tokens stay in the text. A token such as `</` leads into the marker, and `>` ends it. The
-token `>{"a` ends it too and says more: its *token suffix* `{"a` belongs to whatever comes after the marker. Only the automaton
-after the marker knows what `{"a` does there, so this table names the suffix, and `joined_tables` looks it up. All else
-is the same whatever comes after the marker: it is worked out once for each vocabulary, and kept.
+By hand, for any text until `</think>`: most tokens stay in the text. The token `</` leads into the marker, and `>` ends it. The
+token `>{"a` also ends it, and its *token suffix* `{"a` belongs to the text after the marker. Only the automaton after the
+marker knows where this suffix leads. So the table here names the suffix, and `joined_tables` looks it up.
 
-A marker may also be a token id. Then no token ends the text but that one, and nothing is left of it.
+All else is the same whatever follows the marker. So the table is found once for each vocabulary and marker, and kept.
 
-Tokens with equal targets (`MarkerTargets`) form a *group*; those of them with equal suffixes form a class.
+A marker may also be a token id. Then only this token ends the text, and it has no suffix.
+
+Invariants: tokens with equal targets (`MarkerTargets`) form a *group*, and those of a group with equal suffixes form a class.
+Each state has a way to the end of the marker.
 """
 
 from __future__ import annotations
@@ -48,22 +50,21 @@ REMEMBERED_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BeforeMarker:
-    """The text before a marker and the marker itself, as states with what each token does in them.
-
-    Each state has a way to the end of the marker.
+    """The states of the text before a marker and of the marker itself, and the effects of tokens in them.
 
     Args:
-        class_of: [V] class of each token. Class 0 is dead everywhere, and EOS ids are of this class.
+        class_of: [V] the class of each token. Class 0 is dead everywhere, and EOS ids are of this class.
         group: [C] the group of each class. Group 0 is that of class 0.
         row_start: [states + 1] where the row of each state begins.
-        row_group: The groups that a row lists, ascending; all others are dead, or do what the state does that it falls back to.
+        row_group: The groups that rows list, ascending within a row. All other groups are dead, or do what they do in the state
+            that this one falls back to.
         row_target: Their targets; see `targets`.
-        class_suffixes: Three columns: a class, how many bytes it leaves, and the number of the suffix that these are.
+        class_suffixes: Three columns: a class, how many bytes its tokens leave, and the number of the suffix in these bytes.
         token_suffixes: The suffixes by number; number 0 is the empty one.
         start: The start state.
         states: The number of states.
         fallback: [states] the state that each state falls back to, as in `TokenAutomaton`.
-        work: Steps that it took.
+        work: The steps that it took.
     """
 
     class_of: Ints
@@ -91,16 +92,16 @@ class BeforeMarker:
 
 
 def before_token(first: TokenAutomaton, marker: int, limits: Limits, falls_back: bool = True) -> BeforeMarker | None:
-    """Return the sequences of tokens that an automaton accepts, with a token as marker after them.
+    """Return the table of the sequences of tokens that an automaton accepts, with a token as marker after them.
 
     Args:
-        first: The automaton. Where it accepts, the marker leads on; nowhere else is the marker legal.
-        marker: The id.
+        first: The automaton. The marker is legal only where it accepts.
+        marker: The id of the marker.
         limits: Bounds on the work.
-        falls_back: Whether states may fall back to others, and list only what they do otherwise.
+        falls_back: Whether states may fall back to others.
 
     Returns:
-        That, or None if no sequence of tokens is left.
+        The table, or None if no sequence of tokens is left.
 
     Raises:
         PatternTooLarge: A limit is exceeded.
@@ -113,7 +114,7 @@ def before_token(first: TokenAutomaton, marker: int, limits: Limits, falls_back:
     side = Side(first, np.arange(first.classes))
     falls_back = falls_back and first.fallback is not None
     source, symbol, target = listed(side, limits, falls_back)
-    # The class that the marker had may have no tokens left; then it does not lead to the end.
+    # The class that the marker had may have no tokens left. Then its moves must not count as ways to the end.
     kept = np.bincount(class_of, minlength=last)[symbol + 1] > 0
     accepting, states = np.flatnonzero(first.accepting), first.states
     source = np.concatenate([source[kept], accepting])
@@ -122,7 +123,7 @@ def before_token(first: TokenAutomaton, marker: int, limits: Limits, falls_back:
     order = np.argsort(symbol * np.int64(states) + source)
     begin = starts(np.bincount(symbol, minlength=last + 1))
     table = TransitionColumns(np.zeros(last + 1, np.int64), begin, source[order], target[order])
-    # The end of the marker is one more state here.
+    # To find dead ends, the end of the marker is one more state.
     fallback = np.append(side.below, states) if falls_back else None
     table, alive = without_dead_ends(table, np.arange(states + 1) == states, fallback)
     if not alive[first.start]:
@@ -134,7 +135,7 @@ def before_token(first: TokenAutomaton, marker: int, limits: Limits, falls_back:
 
 
 def _by_state(table: TransitionColumns, states: int) -> tuple[NDArray[np.int64], Ints, Ints]:
-    """Return where the rows of states begin, the groups that they list, and the targets."""
+    """Turn columns into rows: return where the row of each state begins, the groups that rows list, and their targets."""
     order = stable_order(table.source)
     group = np.repeat(np.arange(len(table), dtype=np.int32), np.diff(table.start))
     return starts(np.bincount(table.source, minlength=states)), group[order], table.target[order].astype(np.int32)
@@ -145,13 +146,13 @@ _lock = Lock()
 
 
 def before_text(first: ByteDfa, marker: TextWithNames, vocabulary: Vocabulary, limits: Limits) -> BeforeMarker:
-    """Return the texts of an automaton with a text as marker after them; the marker is where it occurs first.
+    """Return the table of the texts of an automaton, with a text as marker after them.
 
-    What is known already counts against limits as if it were worked out now.
+    A kept result counts against limits as if it were made now.
 
     Args:
         first: The automaton.
-        marker: The text; not empty, and given as bytes.
+        marker: The text, which is not empty and is given as bytes. Its first occurrence is the marker.
         vocabulary: The tokens. Every byte is a token, so that each state has a way to the end.
         limits: Bounds on the work.
 
@@ -221,7 +222,11 @@ def _before_text(whole: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> Befo
 def _by_suffix(
     class_of: Ints, table: TransitionColumns, targets: MarkerTargets, vocabulary: Vocabulary
 ) -> tuple[Ints, NDArray[np.int64], NDArray[np.int64], tuple[bytes, ...]]:
-    """Cut groups into classes whose tokens leave the same bytes, and number these."""
+    """Divide groups into classes whose tokens leave the same suffixes.
+
+    Returns:
+        [V] the class of each token, [C] the group of each class, `class_suffixes`, and `token_suffixes`.
+    """
     owner = np.repeat(np.arange(len(table)), np.diff(table.start))
     outside = np.flatnonzero(table.target > targets.ended(0))
     left: dict[int, list[int]] = {}

@@ -1,12 +1,12 @@
 """Targets before a marker: numbers that say whether a token stays before the marker, or ends it with some bytes left.
 
-The table of the text before a marker is the same whatever comes after the marker. So a token that ends the marker and says more
-cannot lead to a state: the table only says how many of its bytes are left.
+The table of the text before a marker is the same whatever follows the marker. So a token that ends the marker cannot lead to a
+state after it. Its target only says how many of its bytes are left.
 
-By hand, for "anything until `</think>`" with 10 states: `</` leads to 4, a state inside of the marker. `>` leads to 10, as it
-ends the marker and no byte is left. `>{"a` leads to 13, because the three bytes `{"a` are left.
+By hand, for any text until `</think>` with 10 states: `</` leads to 4, a state inside of the marker. `>` leads to 10, because
+it ends the marker and no byte is left. `>{"a` leads to 13, because the three bytes `{"a` are left.
 
-Invariants: the end of the marker is not a state, as the second automaton begins there. A token id as marker leaves no bytes.
+Invariants: the end of the marker is not a state, because the second automaton begins there. A token id as marker leaves no bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 """Where a text leads from the start of an automaton over tokens: byte by byte, by the tokens that are single bytes.
 
-A token that ends a marker may have bytes left: those of `</think>{"a` are `{"a`. They may not be a token themselves. But if each
-byte is a token, then `{`, `"` and `a` one after another do what the three of them do at once.
+A token that ends a marker may leave a suffix, which need not be a token itself. But if each byte is a token, then the tokens
+for its bytes, one after another, do the same as the whole suffix.
+
+By hand: the token `</think>{"a` leaves `{"a`. So the tokens `{`, `"` and `a` are followed from the start of the automaton after
+the marker.
+
+Invariants: the frames that a text leaves open were pushed by it, because the stack is empty at the start.
 """
 
 from __future__ import annotations
@@ -21,12 +26,12 @@ __all__ = ["Reached", "reached_by", "tokens_of_bytes"]
 
 
 class Reached(NamedTuple):
-    """Where a text leads.
+    """The state and the stack to which a text leads.
 
     Args:
         state: The state.
-        frames: The frames that it leaves open, the outermost first.
-        characters: How many characters it adds to the count of that state.
+        frames: The frames that the text leaves open, the outermost first.
+        characters: The count of the state.
     """
 
     state: int

@@ -1,6 +1,6 @@
 """A record that is repeated many times, compiled from a few copies of it.
 
-repetition        the count of records beside a state
-repeated_record   the automaton of many copies from that of a few
-record_states     the states of a copy, and those of the others
+repeated_record   the rows of the first copy, and from them the automaton
+repetition        these rows, from which the automaton of all copies is built
+record_states     numbers for the states of a few copies
 """

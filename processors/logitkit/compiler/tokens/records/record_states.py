@@ -1,7 +1,7 @@
 """States of a few copies of a record, each followed by a rest of its own.
 
-In `([a-z]+,){0,900};end`, what follows the records may follow any of them. To see after which record a token leaves the records,
-the copies that are compiled do not share the rest: each has its own, and one more comes after the last copy.
+In `([a-z]+,){0,900};end`, the *rest* `;end` may follow any record. A few copies of the record are compiled. Each has a rest of
+its own, and one more rest comes after the last copy. So the target of a token shows after how many records it leaves them.
 
 By hand, for records of 4 states, a rest of 3, and 2 copies; the first two numbers are `DEAD` and `FINISHED`:
 
@@ -29,7 +29,7 @@ __all__ = ["RecordStates"]
 
 @dataclass(frozen=True, slots=True)
 class RecordStates:
-    """Reads and writes the states of copies and their rests.
+    """Reads and writes the numbers of states.
 
     Args:
         size: The number of states of a copy.
@@ -43,7 +43,7 @@ class RecordStates:
 
     @property
     def block(self) -> int:
-        """How far it is from a state to the same one in the next copy."""
+        """The number of states of a copy and its rest: how far it is from a state to the same one of the next copy."""
         return self.size + self.rest
 
     @property
@@ -52,15 +52,15 @@ class RecordStates:
         return FIRST_STATE + self.copies * self.block + self.rest
 
     def in_copy(self, copy: int, place: Ints) -> Ints:
-        """Return the states at some places of a copy; the first place of the copy after the last one begins its rest."""
+        """Return the states at some places of a copy. Place 0 of the copy after the last one is where the last rest begins."""
         return place + FIRST_STATE + copy * self.block
 
     def in_rest(self, copy: int, place: Ints) -> Ints:
-        """Return the states at some places of the token suffix that stands in place of a copy, or comes after the last one."""
+        """Return the states at some places of the rest in place of a copy, or of the rest after the last copy."""
         return place + FIRST_STATE + copy * self.block + (self.size if copy < self.copies else 0)
 
     def places(self, states: Ints) -> tuple[Ints, NDArray[np.bool_], Ints]:
-        """Return the copies of states, whether these are in the rest instead, and their places in the copy or the rest."""
+        """Return the copy of each state, whether the state is in a rest, and its place in the copy or in the rest."""
         copy, inside = np.divmod(states - FIRST_STATE, self.block)
         # After the last copy there is only the rest.
         inside += np.where(copy == self.copies, self.size, 0)

@@ -1,8 +1,13 @@
-"""A record that is repeated up to many times, such as a line, and what comes after the last one: the tokens are read in one copy.
+"""A record that is repeated many times, such as a line, and the text after the last record: tokens are followed in one copy only.
 
-The classes of tokens are found as those of any automaton (`token_classes`), but only for the states of the first copy. A token
-does in each copy what it does in the copy before it, one copy further on, unless the copies end before the token does.
-The text after the records is read after each of the copies, so that a token shows how many records end in it.
+The classes of tokens are found as those of any automaton (`token_classes`), but only for the states of the first copy. In each
+copy, a token does what it does in the copy before, one copy further on, unless the records end before the token does. The text
+after the records, the *rest*, follows each copy, so that the target of a token shows how many records end in it.
+
+By hand, for `([a-z]+,){0,900};end` and the token `a,b,`: it may end two records, so three copies are compiled for it, instead of
+900. From copy 0 it leads to copy 2. So from copy 898 it leads to the end of the records, and from copy 899 it is dead.
+
+Invariants: a record and the rest never begin with the same byte. Both can be completed from each of their states.
 """
 
 from __future__ import annotations
@@ -23,10 +28,10 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["record_automaton"]
 
-# Fewer copies are compiled as quickly all together.
+# Patterns with fewer copies are compiled as fast by other ways.
 MANY_COPIES = 4
 
-# With more after them, records of fewer characters than this are compiled as quickly all together; so is what is mostly rest.
+# If a rest follows, so are records that name fewer characters than this, and patterns with a rest that is longer than this share.
 LONG_RECORD = 64
 SHORT_REST = 1 / 2
 
@@ -40,7 +45,7 @@ ENTRIES_A_STEP = 4
 
 
 def record_automaton(tree: Node, vocabulary: Vocabulary, limits: Limits) -> TokenAutomaton | None:
-    """Compile a pattern that repeats a record; return None if it does not, or if its copies have to be compiled all together.
+    """Compile a pattern that repeats a record; return None if it does not, or if it has to be compiled in another way.
 
     Args:
         tree: The pattern.
@@ -59,7 +64,7 @@ def record_automaton(tree: Node, vocabulary: Vocabulary, limits: Limits) -> Toke
     rest = NOTHING if isinstance(rest_tree, Empty) else byte_dfa_of(rest_tree, limits)
     if any(may_have_dead_ends(part, vocabulary) for part in (record, rest)):
         return None
-    # The first byte of a token may end a record. Each later one that ends in it takes as many bytes as the shortest record.
+    # The first byte of a token may end a record. Each later record in the token takes at least the bytes of the shortest record.
     longest = vocabulary.trie.depth - 1
     copies = min(2 + (longest - 1) // _shortest(record, longest), records.maximum)
     size, after = len(record.step) - FIRST_STATE - 1, len(rest.step) - FIRST_STATE
@@ -79,7 +84,7 @@ def record_automaton(tree: Node, vocabulary: Vocabulary, limits: Limits) -> Toke
 
 
 def _parts(tree: Node) -> tuple[Repeat | None, Node]:
-    """Return the records of a pattern, or None if they are not worth it, and what comes after them."""
+    """Return the repeated record of a pattern and the rest after it; None and the pattern if another way is as fast."""
     if isinstance(tree, Repeat):
         return (tree if _is_long(tree) else None), Empty()
     if isinstance(tree, Concat) and isinstance(tree.parts[0], Repeat) and _is_long(tree.parts[0]):
@@ -95,7 +100,7 @@ def _is_long(tree: Repeat) -> bool:
 
 
 def _characters(tree: Node) -> float:
-    """Estimate the number of characters that a pattern names, each as often as it is repeated."""
+    """Estimate the length of a pattern in characters, with all repetitions written out."""
     if isinstance(tree, Concat | Alternate):
         return sum(map(_characters, tree.parts if isinstance(tree, Concat) else tree.options))
     if isinstance(tree, Repeat):
@@ -111,7 +116,7 @@ def _shortest(record: ByteDfa, most: int) -> int:
     for length in range(1, most):
         reached = np.zeros(len(fresh), bool)
         reached[record.step[at]] = True
-        # Each state once: at its distance from the start.
+        # Each state is visited once, at its distance from the start.
         reached &= fresh
         fresh ^= reached
         if (reached & record.accepting).any():
@@ -124,13 +129,13 @@ def _copied(record: ByteDfa, rest: ByteDfa, states: RecordStates) -> ByteDfa | N
     """Return the automaton of up to `states.copies` records, and the rest after any number of them.
 
     Returns:
-        None if the rest may begin with a byte that a record may begin with.
+        The automaton, or None if a record and the rest may begin with the same byte.
     """
     inner = np.flatnonzero(~record.accepting)[FIRST_STATE:]
     number = np.zeros(len(record.step), np.int32)
     number[inner] = states.in_copy(0, np.arange(states.size))
     number[record.accepting] = states.in_copy(1, np.zeros(1, np.int64))
-    # Class 0 stays that of the bytes that no state reads, even if there are none.
+    # Class 0 is kept for bytes that no state reads, even if there are none.
     pairs, byte_class = np.unique(
         np.append(0, record.byte_class * rest.step.shape[1] + rest.byte_class), return_inverse=True
     )
@@ -143,7 +148,7 @@ def _copied(record: ByteDfa, rest: ByteDfa, states: RecordStates) -> ByteDfa | N
         return None
     in_record[0] += in_rest[0]
     step = np.concatenate([in_record, in_rest])
-    # Filled in place: the table of all copies is large.
+    # Filled in place, because the table of all copies is large.
     steps = np.zeros((states.count, step.shape[1]), np.int32)
     of_copies = steps[FIRST_STATE : len(steps) - states.rest].reshape(states.copies, *step.shape)
     shift = states.block * np.arange(states.copies, dtype=np.int32)

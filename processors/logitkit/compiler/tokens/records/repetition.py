@@ -1,4 +1,10 @@
-"""The automaton of a repeated record, and the rows of one copy, from which it can be built again: files hold only these."""
+"""The automaton of a repeated record, built from the rows of its first copy. A file of an automaton stores only these rows.
+
+By hand, for `([a-z],){2,900}` and the token `a,b,`: in the rows of copy 0, it leads to copy 2. So in copy 10 it leads to copy
+12. EOS is legal after 2 to 900 records, so not in the copies 0 and 1.
+
+Invariants: all copies share one rest, which comes after the last copy.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +23,13 @@ __all__ = ["RepeatedAutomaton", "Repetition"]
 
 @dataclass(frozen=True, eq=False)
 class Repetition:
-    """The rows of the first copy of a record and of the text after the last one, and how often the record is repeated.
+    """The rows of the first copy of a record and of the rest, and how often the record is repeated.
 
     Args:
-        first: The rows of the first copy, whose first state is its beginning, and of the rest in its place. Targets are those of
-            `RecordStates`.
+        first: The rows of the first copy and of the rest in its place. The first state is the beginning of the copy. Targets are
+            those of `RecordStates`.
         size: The number of states of a copy.
-        copies: The number of last copies from which a token may reach beyond the last record.
+        copies: How many copies are different at the end, because a token may reach beyond the last record from them.
         minimum: The minimum number of records.
         maximum: The maximum number of records, at least `copies`.
     """
@@ -48,7 +54,7 @@ class Repetition:
         owner = np.repeat(np.arange(size), np.diff(start[: size + 1]))
         groups = [*self._groups(copy[:own], target[:own])]
         count = sum(number * len(listed) for _, number, listed in groups)
-        # Filled in place: these tables are large, and every copy of them counts.
+        # Filled in place, because these tables are large.
         row_class = np.empty(count + len(target) - own, first.row_class.dtype)
         row_target = np.empty(len(row_class), narrow)
         length = np.zeros(states, np.int64)
@@ -73,18 +79,18 @@ class Repetition:
         return RepeatedAutomaton(**kept | tables, repetition=self)
 
     def _targets(self) -> tuple[Ints, Ints]:
-        """Return after which copy each entry leads to the rest or ends the text, -1 if it does not; and its target."""
+        """Return for each entry the copy after which it leads to the rest or ends the text, -1 if it stays; and its target."""
         target: Ints = self.first.row_target.astype(np.int32)
         states = RecordStates(self.size, self.first.states - FIRST_STATE - self.size, self.copies)
         copy, in_rest, place = states.places(target)
-        # In the whole automaton, all copies share the rest after the last one.
+        # In the automaton, all copies share the rest after the last copy.
         found = FIRST_STATE + self.size * np.where(in_rest, self.maximum, copy) + place
         is_end = target == FINISHED
         after = np.where(is_end, 0, np.where(in_rest, copy, -1))
         return after, np.where(is_end, FINISHED, found)
 
     def _groups(self, after: Ints, target: Ints) -> Iterator[tuple[int, int, Ints]]:
-        """Yield consecutive copies with equal rows: the first of them, how many there are, and the entries that they keep."""
+        """Yield consecutive copies with equal rows: the first of them, their number, and the entries that they keep."""
         whole = self.maximum - self.copies
         early = min(max(self.minimum - self.copies, 0), whole)
         ended = max(min(self.minimum, whole), early)
@@ -93,7 +99,7 @@ class Repetition:
             if copy < 0:
                 yield ended, whole - ended, np.arange(len(after))
                 continue
-            # In the first copy's numbers: how far it is from this copy to the end.
+            # The end of the records, in the numbers of the first copy.
             last = FIRST_STATE + self.size * (self.maximum - copy)
             records = copy + after
             ending = (self.minimum <= records) & (records <= self.maximum)
@@ -102,7 +108,7 @@ class Repetition:
 
 @dataclass(frozen=True, eq=False)
 class RepeatedAutomaton(TokenAutomaton):
-    """A token automaton that can be built again from the rows of one copy of its record.
+    """A token automaton that can be built from the rows of one copy of its record.
 
     Args:
         repetition: The rows that it is built from.
@@ -111,5 +117,5 @@ class RepeatedAutomaton(TokenAutomaton):
     repetition: Repetition = field(kw_only=True)
 
     def short(self) -> Repetition:
-        """Return what it is built from, with the work that compiling it took."""
+        """Return the rows from which it is built, with the work that compiling it took."""
         return replace(self.repetition, first=replace(self.repetition.first, work=self.work))

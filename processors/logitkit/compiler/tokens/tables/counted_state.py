@@ -1,13 +1,13 @@
-"""A state with a count: one number, of which the lower half is the state and the upper half the count.
+"""A state with a count, as one number: its lower half is the state, and its upper half the count.
 
-With `{"maxLength": 1000}`, a string would need an instance of its states for each of a thousand lengths. Instead, a row has the
-states of any string, and counts the characters that it has written. Both are one number, so everything that stores, compares or
-saves states works unchanged, and states of automata that count nothing are plain.
+With `{"maxLength": 1000}`, a string would need a copy of its states for each of a thousand lengths. Instead, a row has the
+states of any string, and counts the characters that it has written. Because both are one number, code that stores, compares or
+saves states needs no change, and the states of automata that do not count are plain numbers.
 
 By hand: after `{"a": "xyz`, a row in state 7 has written three characters: 3 * 2**32 + 7 = 12884901895.
 
-Invariants: a state has at most 32 bits, and a count at most 31 (`MOST`), so that the number is not negative. The count of a dead
-or finished row is 0. So numbers compare with `FIRST_STATE` as their states do.
+Invariants: a state has at most 32 bits, and a count at most 31 (`MOST`), so the number is not negative. The count of a dead or
+finished row is 0, so a number is less than `FIRST_STATE` exactly if its state is.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class StateAndCount:
 
 
 class Counting(NamedTuple):
-    """The effects of actions on the count: all are [N] int32.
+    """The effects of actions on the count: [N] int32 each.
 
     Args:
-        low: The least count before the token for which the action is legal.
-        high: The greatest one.
-        kept: 1 where the token's own characters are added to the count, 0 where counting starts again.
-        added: How many these are.
+        low: The least count before the token with which the action is legal.
+        high: The greatest count with which it is legal.
+        kept: 1 if `added` is added to the count, 0 if counting starts again with it.
+        added: How many characters of the token are counted.
     """
 
     low: NDArray[np.int32]
@@ -66,7 +66,7 @@ class Counting(NamedTuple):
 
     @classmethod
     def of(cls, table: NDArray[np.int32]) -> Counting:
-        """Take the rows of a table [4, N] apart."""
+        """Return the four rows of a table, [4, N]."""
         return cls(*table)
 
     def most(self, state: NDArray[np.int32], states: int) -> NDArray[np.int64]:
@@ -85,12 +85,13 @@ class Counting(NamedTuple):
 class Thresholds:
     """The counts at which the legal tokens of a state change.
 
-    Masks are computed for such counts alone: from 0 to 900 characters of 1,000 the same tokens are legal.
+    If no token has more than 100 characters, then the same tokens are legal after 0 to 900 of at most 1,000 characters. So one
+    mask is computed for all these counts.
 
     Args:
         row_start: Where the row of each state begins.
         row_target: The targets in these rows.
-        targets: Says which of them are actions.
+        targets: Says which targets are actions.
         counting: The effects of actions on the count.
     """
 
@@ -108,7 +109,6 @@ class Thresholds:
         if known is None:
             known = self._known[alone] = self._of(alone)
         least = known[bisect_right(known, StateAndCount.count(state)) - 1]
-        # In most states, what is legal does not depend on the count.
         return StateAndCount.of(alone, least) if least else alone
 
     def _of(self, state: int) -> list[int]:

@@ -1,4 +1,17 @@
-"""The mask key of a row with a stack, on which its mask depends, and the classes that are legal there."""
+"""The mask key of a row with a stack: all that its mask depends on. And the classes that are legal for a mask key.
+
+Thousands of different stacks may occur, but a token looks only at the frames that it pops. So rows with equal mask keys share a
+mask.
+
+By hand, for nested lists such as `[[],[]]` and tokens that push or pop at most two frames: after `[[[` and after `[[[[`, the
+state is the same, the innermost two frames are the same, and there is room for at least two more. So both rows have the same
+key.
+
+A class is legal if the row of the state lists it with a live target. If its target is an action that pops a frame, then the
+suffix must be legal in the row of this frame, and so on.
+
+Invariants: `room` and `slack` are cut off where more of them makes no difference.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +31,16 @@ if TYPE_CHECKING:
 
 __all__ = ["ILLEGAL", "NO_LIMIT", "LegalClasses", "MaskKey"]
 
-# In place of the tokens that are left to a row: nothing is counted.
+# In place of the tokens that are left to a row: it has no limit.
 NO_LIMIT = -1
 
 # The cost of an illegal token.
 ILLEGAL = 2**30
 
-# The most bytes that are kept of the suffixes that are legal after some frames, which many keys share.
+# The most bytes that are kept of legal suffixes after frames, which many keys share.
 REMEMBERED_BYTES = 2**20
 
-# Tokens may pop more frames than Python's stack is deep: this many are followed at once.
+# A token may pop more frames than Python's stack is deep. This many are followed by recursion at once.
 RECURSION = 64
 
 
@@ -35,10 +48,10 @@ class MaskKey(NamedTuple):
     """All that the mask of a row depends on.
 
     Args:
-        state: Its state, with the least count for which the same tokens are legal.
-        frames: The frames on the stack that a token may pop, the innermost last.
-        room: How many frames more it may have, as far as that matters.
-        slack: How many tokens more than needed are left to it, as far as that matters; `NO_LIMIT` where they are not counted.
+        state: Its state, with the least count with which the same tokens are legal.
+        frames: The frames on its stack that a token may pop, the innermost last.
+        room: How many more frames it may have, as far as this matters.
+        slack: How many tokens more than needed are left to it, as far as this matters; `NO_LIMIT` if tokens are not counted.
     """
 
     state: int
@@ -51,7 +64,7 @@ class LegalClasses:
     """Which classes are legal for each mask key of one automaton."""
 
     def __init__(self, automaton: PushdownTable) -> None:
-        # Not the automaton itself, which keeps this: they would keep each other.
+        # The automaton keeps this object, so a reference back would be a cycle.
         self.nesting, self.states, self.classes = automaton.nesting, automaton.states, automaton.classes
         self.targets = automaton.targets
         self.default, self.cost, self.action_cost = automaton.default, automaton.cost, automaton.action_cost
@@ -78,7 +91,7 @@ class LegalClasses:
         return legal if self.counting is None else self._within(state, count, legal)
 
     def _within(self, state: int, count: int, legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Forbid the classes whose actions are illegal with a count, in place. States that count fall back to nothing."""
+        """Forbid the classes whose actions are illegal with a count, in place. States that count do not fall back."""
         assert self.counting is not None
         begin, symbol, which = self._actions
         row = slice(int(begin[state]), int(begin[state + 1]))
@@ -88,7 +101,7 @@ class LegalClasses:
 
     @cached_property
     def _actions(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.int64]]:
-        """Where the actions of each row begin; the class and the number of each."""
+        """The actions in rows: where those of each row begin, and the class and the number of each action."""
         outside = np.flatnonzero(self.targets.is_action(self.row_target))
         which = self.targets.action_number(self.row_target[outside].astype(np.int64))
         return np.searchsorted(outside, self.row_start), self.row_class[outside], which
@@ -99,8 +112,8 @@ class LegalClasses:
         Args:
             state: A state, or a frame that has been popped.
             frames: The frames below it that a token may pop.
-            room: How many frames more there may be.
-            legal: [C].
+            room: How many more frames there may be.
+            legal: [C] bool.
         """
         if self.fallback is not None and (below := int(self.fallback[state])) != state:
             self._legal(below, frames, room, legal)
@@ -117,13 +130,13 @@ class LegalClasses:
         return legal
 
     def _legal_suffixes(self, frames: tuple[int, ...], room: int) -> NDArray[np.bool_]:
-        """Return [C] which suffixes are legal once the innermost frame is popped; class 0, which is not a suffix, is."""
-        # More room than any action needs is the same as that much.
+        """Return [C] which suffixes are legal once the innermost frame is popped. Class 0 stands for "no suffix" and is legal."""
+        # More room than any action needs makes no difference.
         room = min(room, self.highest)
         found = self._after.get((frames, room))
         if found is None:
             if len(frames) > RECURSION and len(frames) % RECURSION == 0:
-                # The suffixes after lower frames are worked out first, from the bottom up, so that Python's stack is deep enough.
+                # Find the suffixes after lower frames first, from the bottom up, so that Python's stack is deep enough.
                 for depth in range(RECURSION, len(frames), RECURSION):
                     self._legal_suffixes(frames[:depth], room + self.nesting.counted(frames[depth:], self.states))
             found = np.zeros(self.classes, np.bool_)
@@ -134,13 +147,13 @@ class LegalClasses:
         return found
 
     def _costs(self, state: int, frames: tuple[int, ...], room: int, costs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Write to `costs` the tokens needed after each class that a row lists, `ILLEGAL` where it is illegal, and return it.
+        """Write to `costs` how many tokens are needed after each class that a row lists, `ILLEGAL` if it is illegal; return it.
 
         Args:
             state: A state, or a frame that has been popped.
             frames: The frames below it that a token may pop.
-            room: How many frames more there may be.
-            costs: [C].
+            room: How many more frames there may be.
+            costs: [C] int64.
         """
         if self.fallback is not None and (below_it := int(self.fallback[state])) != state:
             self._costs(below_it, frames, room, costs)
@@ -150,7 +163,7 @@ class LegalClasses:
         below = int(self.cost[[*frames]].sum())
         outside = self.targets.is_action(target)
         cost = np.where(target == DEAD, ILLEGAL, self.cost.take(np.where(outside, DEAD, target)) + below)
-        # To end is always possible where it is legal.
+        # EOS needs no token after it, and is legal whatever limit is left.
         cost[target == FINISHED] = -1
         if outside.any():
             which = self.targets.action_number(target[outside])

@@ -1,4 +1,9 @@
-"""The stacks of rows on the host: bytes, as a tensor has them, since these are quick to compare and rows seldom change them."""
+"""The stacks of rows on the host, as bytes: the memory of a row of the tensor of stacks.
+
+Bytes are quick to compare and to look up, and most tokens do not change the stack.
+
+By hand: the stack with the frames 7 and 9 and room for three is the bytes of the int32 numbers 7, 9 and 0.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,14 @@
 """The effects of tokens on the stack and the count of a row, besides leading from state to state.
 
-In `{"a": {"a": ...}}` the bracket that opens a member's value pushes a frame, which says what comes after the value; the bracket
-that closes it pops that frame. A token may do both, several times. Its whole effect is an *action*, worked out when the
-automaton is compiled; here it is looked up. An automaton whose states say everything has no actions, and rows under it have
-neither stack nor count.
+In `{"a": {"a": ...}}`, the bracket that opens the value of a member pushes a frame, which says what follows the value. The
+bracket that closes the value pops this frame. A token may do both, several times. Its whole effect is a *stack action*, which
+was found when the automaton was compiled. Here it is looked up and applied.
+
+By hand, for nested lists such as `[[],[]]`: in the state after a value in a list, the token `],` is an action that pops a
+frame, and its suffix is the comma. The row of an inner list's frame lists the comma with an action to the state before a value.
+So the row has this state and one frame less.
+
+Invariants: the stack of a dead row is empty. Rows of a finite automaton have neither a stack nor a count.
 """
 
 from __future__ import annotations
@@ -25,13 +30,13 @@ from logitkit.compiler.tokens.tables.token_table import TokenTable
 
 __all__ = ["PushdownTable"]
 
-# The most bytes that are kept of effects on stacks, since rows come back to the same ones: some thousand of the usual depth.
+# The most bytes that are kept of effects on stacks: some thousands for stacks of the usual depth. The same ones occur often.
 REMEMBERED_BYTES = 2**21
 
 
 @dataclass(frozen=True, eq=False)
 class PushdownTable(TokenTable):
-    """A table of tokens whose rows may have a stack of frames, each standing for what comes once an open bracket is closed.
+    """A table of tokens whose rows may have a stack of frames. A frame stands for what follows an open bracket's value.
 
     Args:
         nesting: The effects of tokens on the stack.
@@ -41,7 +46,7 @@ class PushdownTable(TokenTable):
 
     @property
     def has_stacks(self) -> bool:
-        """Whether rows have a stack, a count or a limit of tokens besides their state."""
+        """Whether rows have a stack, a count or a limit of tokens in addition to their state."""
         return self.nesting.max_depth > 0
 
     @cached_property
@@ -56,12 +61,12 @@ class PushdownTable(TokenTable):
 
     @cached_property
     def cost(self) -> NDArray[np.int64]:
-        """[S] tokens that each state and frame still needs, 0 where nothing is counted."""
+        """[S] how many tokens each state and frame needs to the end, 0 if this is not known."""
         return np.zeros(self.states, np.int64) if self.nesting.cost is None else self.nesting.cost.astype(np.int64)
 
     @cached_property
     def action_cost(self) -> NDArray[np.int64]:
-        """[N] tokens that are needed after each action that pushes."""
+        """[N] how many tokens are needed after each action that pushes."""
         pushed = np.where(self.nesting.pushed > 0, self.cost[self.nesting.pushed], 0)
         found: NDArray[np.int64] = self.cost[self.nesting.state] + pushed.sum(axis=1)
         return found
@@ -78,21 +83,21 @@ class PushdownTable(TokenTable):
 
     @cached_property
     def _actions(self) -> dict[int, tuple[int, tuple[int, ...], int, int]]:
-        """The actions that were asked for: rows meet few of them."""
+        """The actions that rows have met, which are few."""
         return {}
 
     @cached_property
     def first_action(self) -> int:
-        """The least target that is an action, to compare with at every token: `targets.is_action` would take longer."""
+        """The least target that is an action. `targets.is_action` would take too long at every token."""
         return self.targets.action(0)
 
     @cached_property
     def counting(self) -> Counting | None:
-        """The effects of actions on the count of a state; None: they have no effect."""
+        """The effects of actions on the count of a row; None: they have no effect."""
         return None if self.nesting.counting is None else Counting.of(self.nesting.counting)
 
     def step(self, state: int, stack: Packed, token: int) -> tuple[int, Packed]:
-        """Return the state and the stack after one token, -1 for none; the stack is empty when the row is dead."""
+        """Return the state and the stack after one token; -1 stands for no token. The stack of a dead row is empty."""
         if token == -1:
             return state, stack
         target = self.next(StateAndCount.state(state), token)
@@ -115,7 +120,7 @@ class PushdownTable(TokenTable):
             if not low <= count <= high:
                 target = DEAD
             elif kept:
-                # It keeps the stack as it is.
+                # An action that continues counting does not change the stack.
                 return StateAndCount.of(after, count + added), stack
         found = self._after_target.get((target, stack))
         if found is None:
@@ -124,7 +129,7 @@ class PushdownTable(TokenTable):
 
     @cached_property
     def _counts(self) -> dict[int, tuple[int, ...]]:
-        """For each target that is an action, the state that it leads to, and what it does to the count."""
+        """For each target that is an action, the state that it leads to and its effect on the count."""
         if self.counting is None:
             return {}
         effects = zip(*(column.tolist() for column in (self.nesting.state, *self.counting)), strict=True)
@@ -135,7 +140,7 @@ class PushdownTable(TokenTable):
         return BoundedCache(REMEMBERED_BYTES)
 
     def _followed(self, target: int, stack: Packed) -> tuple[int, Packed]:
-        """Follow what happens when no characters have been counted, or when counting starts again."""
+        """Return the state and the stack after a target after which counting starts again, or that does not count."""
         frames = frames_of(stack)
         targets = self.targets
         while targets.is_action(target):
@@ -153,7 +158,7 @@ class PushdownTable(TokenTable):
         return target, packed(() if target == DEAD else frames, len(stack))
 
     def mask_key(self, state: int, stack: Packed, left: int) -> MaskKey | int:
-        """Return what the mask of a row depends on: its state, or a mask key. Counts with the same legal tokens have one.
+        """Return the mask key of a row, or its state if it has no stack. Counts with the same legal tokens have one key.
 
         Args:
             state: Its state.
@@ -173,7 +178,7 @@ class PushdownTable(TokenTable):
         return MaskKey(state, mask_key.frames, mask_key.room, min(max(left - needed, 0), self._dearest))
 
     def _mask_key(self, state: int, frames: tuple[int, ...]) -> tuple[MaskKey, int]:
-        """Return the mask key of a row whose tokens are not counted, and how many it needs, at least."""
+        """Return the mask key of a row without a limit of tokens, and how many tokens it needs to the end."""
         room = min(self.nesting.counted_depth - self.nesting.counted(frames, self.states), self._highest)
         alone = StateAndCount.state(state)
         popped = frames[max(len(frames) - self._pops[alone], 0) :]
@@ -207,7 +212,7 @@ class PushdownTable(TokenTable):
 
     @cached_property
     def _dearest(self) -> int:
-        """More than any token can add to what is needed."""
+        """More tokens than any one token can add to the number that is needed."""
         return 1 + int(self.cost.max(initial=0) + self.action_cost.max(initial=0))
 
     @cached_property

@@ -1,9 +1,15 @@
 """Make chains of fallbacks short, however long the texts are that an automaton looks for.
 
-A look-up visits a state and all that it falls back to, one after another; on a device all rows of a batch wait for the longest
-chain of the registry. So a state at depth d of its chain takes over the rows of the next few below it, as many as the lowest bit
-of d says, and falls back to the one below these: no chain is longer than the bits of its depth, and no row is copied more often
-than that.
+A look-up visits a state and then the states that it falls back to, one after another. On a device, all rows of a batch wait for
+the longest chain. So a state at depth d of its chain takes over the rows of the next few states below it, and falls back to the
+state below these. With its own row, it then has as many rows as the lowest bit of d says.
+
+By hand, for a chain of the depths 8 to 0: the state at depth 6, 110 in binary, takes over the row at depth 5, and falls back to
+depth
+4. That state takes over the rows at depths 3, 2 and 1, and falls back to depth 0. So a look-up from depth 6 visits three rows
+instead of seven.
+
+Invariants: a chain is not longer than the number of bits of its depth plus one, and a row is not copied more often than that.
 
 Source: Fenwick, A new data structure for cumulative frequency tables (1994), for which rows to take over.
 """
@@ -26,13 +32,13 @@ LONG = 8
 
 
 class Rows(NamedTuple):
-    """The classes that each state lists, with their targets, and the state that does the rest.
+    """The rows of states, and the states that they fall back to.
 
     Args:
         start: [S + 1] int64, where the row of each state begins.
-        symbol: The classes of a row, ascending.
+        symbol: The classes that rows list, ascending within a row.
         target: Their targets.
-        fallback: [S] the state that each falls back to, itself at the end.
+        fallback: [S] the state that each state falls back to, itself at the end.
     """
 
     start: NDArray[np.int64]
@@ -42,7 +48,7 @@ class Rows(NamedTuple):
 
 
 def chain_lengths(fallback: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each state how many others it falls back through: [S]."""
+    """Return [S] the length of the chain of each state: how many other states a look-up may visit after it."""
     length: NDArray[np.int64] = (fallback != np.arange(len(fallback))).astype(np.int64)
     up = fallback
     # Each round looks twice as far.
@@ -53,18 +59,18 @@ def chain_lengths(fallback: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def shortened(rows: Rows, classes: int) -> Rows:
-    """Return rows that say the same with short chains of fallbacks.
+    """Return rows with the same content and short chains of fallbacks.
 
     Args:
-        rows: Any rows; those whose chains are short are returned as they are.
-        classes: Number of classes.
+        rows: The rows. If their chains are short already, they are returned as they are.
+        classes: The number of classes.
     """
     depth = chain_lengths(rows.fallback)
     if depth.max(initial=0) < LONG:
         return rows
     taken = depth & -depth
     fallback = rows.fallback.copy()
-    place = np.zeros(len(depth), np.int64)  # of each state among those that take over as many
+    place = np.zeros(len(depth), np.int64)  # the place of each state among those of its level
     levels: list[tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.signedinteger]]] = []
     found: list[tuple[Ints, NDArray[np.integer], NDArray[np.signedinteger]]] = []
     up = [rows.fallback]  # up[i]: the state 2**i below
@@ -73,7 +79,7 @@ def shortened(rows: Rows, classes: int) -> Rows:
         own, count = rows.start[members], rows.start[members + 1] - rows.start[members]
         at, owner = expand(own, count)
         pieces = [(owner, rows.symbol[at], rows.target[at])]
-        # The nearest first: what it lists counts.
+        # The nearest state first, because its entry counts.
         for i in range(level):
             start, symbol, target = levels[i]
             below = place[up[i][members]]

@@ -1,4 +1,14 @@
-"""The effects of tokens on the stack of a row, as tables."""
+"""The effects of tokens on the stack of a row, as arrays.
+
+A stack action (`Targets`) either pops a frame, and then does what its token suffix does in the row of this frame; or it pushes
+frames and leads to a state.
+
+By hand, for nested lists such as `[[],[]]` with states up to 8, of which 7 and 8 are frames: the action of `[[` inside of a
+list has `state` 4, `pushed` (8, 8), `rest` 0 and `height` 2. That of `],` has `rest` 8, the class of the suffix `,`, and pushes
+nothing.
+
+Invariants: an action with a `rest` has `state` 0 and pushes nothing.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +24,24 @@ __all__ = ["FLAT", "StackActions"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StackActions:
-    """The effects of tokens on the stack, besides leading to a state.
-
-    An action (`Targets`) pops a frame, and then does what its suffix does in the frame's row; or it pushes frames and leads to a
-    state.
+    """The actions of an automaton: [N] are their fields.
 
     Args:
-        frames: Number of frames, which are the last of the automaton's states. No row is ever in one.
-        max_depth: Most frames on a stack.
-        state: [N] int32, the state in the end.
-        pushed: [N, P] int32, the frames that are pushed, the outermost first, then 0.
-        rest: [N] int32, the class of the token suffix that goes on after a popped frame; 0 where none is popped.
-        height: [N] int32, the most frames that are on the stack meanwhile, or must be later before a bracket is closed, more than
-            there were before.
+        frames: The number of frames, which are the last states of the automaton. No row is ever in one.
+        max_depth: The most frames on a stack.
+        state: [N] int32, the state to which an action leads.
+        pushed: [N, P] int32, the frames that it pushes, the outermost first, and then 0.
+        rest: [N] int32, the class of the token suffix that continues after the frame that it pops; 0 if it pops none.
+        height: [N] int32, the room that it needs: the most frames beyond those before it that are on the stack at once, or that
+            must be opened later before a bracket can be closed.
         pops: The most frames that a token pops.
-        cost: [S] int32, tokens that are needed, at least, from each state to its closing bracket, or to the end; for a frame,
-            from the state after it. None: nothing is counted.
-        strings: Number of frames that stand for strings. A string may be open besides as many brackets as are allowed.
-        counting: [4, N] int32, what actions do to the count of a state (`Counting`). None: nothing.
-        blocks: Number of frames of calls that do not recur, such as those of blocks of items. They are the last of all.
-        open_blocks: How many of these may be open, at most, besides as many brackets as are allowed.
+        cost: [S] int32, how many tokens are needed from each state to its closing bracket, or to the end of the text; for a
+            frame, from the state after it. None: this is not known.
+        strings: The number of frames of strings. One string may be open besides the brackets that `max_depth` allows.
+        counting: [4, N] int32, the effects of actions on the count (`Counting`). None: they have no effect.
+        blocks: The number of frames of calls that do not recur, such as those of blocks of items. They are the last of all
+            frames.
+        open_blocks: The most of these that may be open, besides the brackets that `max_depth` allows.
     """
 
     frames: int
@@ -51,8 +59,8 @@ class StackActions:
 
     @classmethod
     def counting_tokens(cls, cost: NDArray[np.int32]) -> StackActions:
-        """Return that of an automaton without frames, whose rows may count the tokens that are left to them."""
-        # Rows have room for a frame, which tells them from rows that have nothing but a state.
+        """Return the actions of an automaton without frames whose rows may have a limit of tokens."""
+        # Rows have room for one frame, which distinguishes them from rows that are only a state.
         return replace(FLAT, max_depth=1, cost=cost)
 
     @property
@@ -67,11 +75,11 @@ class StackActions:
 
     @property
     def counted_depth(self) -> int:
-        """The most frames on a stack, those of blocks not counted."""
+        """The most frames on a stack, not counting those of blocks."""
         return self.max_depth - self.open_blocks
 
     def counted(self, frames: tuple[int, ...], states: int) -> int:
-        """Return how many of some frames count as nesting; those of blocks do not.
+        """Return how many frames are not those of blocks.
 
         Args:
             frames: The frames.
@@ -81,7 +89,7 @@ class StackActions:
         return sum([frame < first for frame in frames]) if self.blocks else len(frames)
 
     def first_block(self, states: int) -> int:
-        """Return the frame with which those of blocks begin; the number of states if there are none."""
+        """Return the first frame of blocks; the number of states if there is none."""
         return states - self.blocks
 
     @property
@@ -97,5 +105,5 @@ def _nothing(*shape: int) -> NDArray[np.int32]:
     return np.zeros(shape, np.int32)
 
 
-# That of an automaton whose states say everything.
+# The actions of a finite automaton: none.
 FLAT = StackActions(0, 0, _nothing(0), _nothing(0, 0), _nothing(0), _nothing(0), 0)

@@ -1,10 +1,9 @@
 """Targets: numbers that say where a token leads, to a state or to a stack action.
 
-Most tokens lead to a state and do nothing else. Few do something to the stack or the count, and this is an *stack action*,
-described
-in tables of its own (`ActionNumbering`, `StackActions`). A table of tokens has millions of entries, so both are plain numbers in
-one array: states first, then stack actions. The last states are frames: no row is ever in one, but its line of the table says
-what the rest of a token does after the frame is popped.
+Most tokens lead to a state and do nothing else. A few also change the stack or the count. This is a *stack action*, described in
+arrays of its own (`ActionNumbering`, `StackActions`). A table of tokens has millions of entries, so both are plain numbers in one
+array: states first, then stack actions. The last states are frames: no row is ever in one, but its line of the table says what
+the rest of a token does after the frame is popped.
 
 By hand, for an automaton of 120 states, of which 20 are frames:
 
@@ -13,11 +12,15 @@ By hand, for an automaton of 120 states, of which 20 are frames:
     120    action 0
     125    action 5
 
-Invariants: while an automaton is compiled, there are targets for counted moves as well, from 2**29 on (`CountedMoves`): no limit
-allows that many states and stack actions. Stack actions that lead to each other get their numbers together; until then, negative
-numbers stand for them. In the tables of an automaton, there are none, and targets are dense: an array of states and
-then stack actions has an entry for each target. In the tables of a registry, automata have different numbers of states, so stack
-actions begin at 2**30 for all of them (`REGISTRY_TARGETS`). If all states move by a number, stack actions move by the same.
+Invariants:
+
+- In the tables of an automaton, targets are dense: an array with the states and then the stack actions has an entry for each
+  target.
+- While an automaton is compiled, there are also targets for counted moves (`CountedMoves`), from 2**29 on. No limit allows that
+  many states and stack actions. Stack actions that lead to each other get their numbers together, and negative numbers stand
+  for them until then.
+- In the tables of a registry, automata have different numbers of states, so stack actions begin at 2**30 for all of them
+  (`REGISTRY_TARGETS`).
 """
 
 from __future__ import annotations
@@ -101,7 +104,7 @@ class Targets:
 
     @staticmethod
     def later(place: int) -> int:
-        """Return what stands for a stack action that has no number yet, given its place among those that get theirs with it."""
+        """Return the negative number that stands for a stack action without a number, given its place in the list of these."""
         return -1 - place
 
     @staticmethod
@@ -115,5 +118,5 @@ class Targets:
         return -1 - target
 
 
-# In the tables of a registry, whatever automaton a row has.
+# The targets in the tables of a registry, the same for all its automata.
 REGISTRY_TARGETS = Targets(2**30)

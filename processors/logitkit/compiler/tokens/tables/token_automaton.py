@@ -1,4 +1,18 @@
-"""The automaton over tokens: where each token leads, what it does to a stack, and where a text may begin and end."""
+"""The automaton over tokens: where each token leads, what it does to a stack, and where a text may begin and end.
+
+The compiler finds a column for each class of tokens: where the class leads from each state. A row of a batch is in one state, and
+asks where each class leads from there. So `TokenAutomaton.of` turns columns into rows, and gives the EOS ids classes of their
+own.
+
+By hand, for the pattern `ab?` and the tokens `a`, `b`, `ab` and EOS, with the columns `a`: 2 -> 3, `b`: 3 -> 4, and `ab`: 2 -> 4:
+
+    state   row
+    2       class 1 -> 3, class 3 -> 4
+    3       class 2 -> 4, class 4 -> FINISHED
+    4       class 4 -> FINISHED
+
+Invariants: rows list classes in ascending order. All arrays of an automaton and its layers have the same classes and states.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +36,7 @@ from logitkit.vocabulary.ranges import expand
 
 __all__ = ["TokenAutomaton", "commonest_end", "complete_with"]
 
-# This many classes, and entries of the rows, tell most automata apart.
+# The number of tokens, and of entries of rows, that are hashed to distinguish automata quickly.
 HASHED = 2**12
 
 
@@ -35,9 +49,9 @@ def complete_with(
     """Return [S] in which states some EOS id is legal.
 
     Args:
-        accepting: [S] where those are that are not in `ends`.
-        ends: Where others are.
-        eos_ids: All of them.
+        accepting: [S] the states in which EOS ids are legal that are not in `ends`.
+        ends: For other EOS ids, [S] the states in which they are legal.
+        eos_ids: All EOS ids.
     """
     others = [accepting] if len(ends) < len(eos_ids) else []
     complete: NDArray[np.bool_] = np.logical_or.reduce([*others, *ends.values()])
@@ -45,7 +59,7 @@ def complete_with(
 
 
 def commonest_end(ends: Mapping[int, NDArray[np.bool_]]) -> tuple[NDArray[np.bool_], dict[int, NDArray[np.bool_]]]:
-    """Return the states in which most EOS ids are legal, and for the other EOS ids where these are."""
+    """Return the states of the EOS id that is legal in most states, and the states of each EOS id that differs from it."""
     accepting = max(ends.values(), key=np.count_nonzero)
     return accepting, {end: legal for end, legal in ends.items() if not np.array_equal(legal, accepting)}
 
@@ -55,14 +69,15 @@ class TokenAutomaton(PushdownTable):
     """The texts of a language, in tokens.
 
     Args:
-        accepting: [S] bool, whether EOS is legal.
+        accepting: [S] bool, whether some EOS id is legal.
         start: The start state.
-        eos_ids: Ids that end a sequence.
-        pad_id: Id that a finished row may emit besides, or None.
-        work: Steps that compiling it took.
+        eos_ids: The ids that end a sequence.
+        pad_id: The id that a finished row may also emit, or None.
+        work: The steps that compiling it took.
         dropped: Notes about parts of the language that were left out when it was compiled.
         ignored: Notes about annotations.
-        layers: Further actions, if the language is not deterministic: automata with the same classes, states and frames.
+        layers: Further actions of tokens, if the language is not deterministic: automata with the same classes, states and
+            frames.
     """
 
     accepting: NDArray[np.bool_]
@@ -93,18 +108,19 @@ class TokenAutomaton(PushdownTable):
         Args:
             class_of: [V] class of each token.
             transitions: The column of each class.
-            accepting: [S] where EOS ids are legal that are not among `ends`.
+            accepting: [S] the states in which EOS ids are legal that are not in `ends`.
             start: The start state.
-            eos_ids: Ids that end a sequence.
-            pad_id: Id that a finished row may emit besides.
-            fallback: [S] the state that each state falls back to, where the columns list only what differs from that.
-            ends: For some EOS ids [S] where they are legal; what their classes do otherwise does not count.
+            eos_ids: The ids that end a sequence.
+            pad_id: The id that a finished row may also emit.
+            fallback: [S] the state that each state falls back to; None: no state falls back.
+            ends: For some EOS ids, [S] the states in which they are legal. The classes that they have in `class_of` do not
+                matter.
             nesting: The actions, which are the targets that are not states.
-            end_class: The class of EOS ids that are not among `ends`, if they do more than finish: they may pop frames first.
+            end_class: The class of EOS ids that are not in `ends`, if they may pop frames before they finish.
         """
         states = len(accepting)
         eos_ids = sorted(eos_ids)
-        # An end that is legal nowhere keeps its class, which is dead.
+        # An EOS id that is legal nowhere keeps its class, which is dead.
         own = {end: found for end, found in ends.items() if found.any()}
         finish = [_finishing(found, transitions) for found in (*own.values(), accepting)]
         transitions = TransitionColumns.joined([transitions, *(finish if end_class is None else finish[:-1])])
@@ -118,7 +134,7 @@ class TokenAutomaton(PushdownTable):
         owner = np.repeat(np.arange(classes, dtype=narrow), transitions.start[1:] - transitions.start[:-1])
         # A stable sort of 16-bit numbers is a radix sort: linear.
         order = np.argsort(transitions.source.astype(np.uint16 if states < 2**16 else np.int32), kind="stable")
-        # Actions are targets beyond its states.
+        # Targets of actions are greater than those of states.
         highest = max(states, int(transitions.target.max(initial=0)))
         target: Ints = transitions.target.astype(np.int16 if highest < 2**15 else np.int32)
         row_start = starts(np.bincount(transitions.source, minlength=states))
@@ -143,7 +159,7 @@ class TokenAutomaton(PushdownTable):
 
     @property
     def ends(self) -> dict[int, NDArray[np.bool_]]:
-        """For each EOS id [S] in which states it is legal."""
+        """For each EOS id, [S] the states in which it is legal."""
         found = {}
         for end in self.eos_ids:
             if self.fallback is None:
@@ -151,26 +167,26 @@ class TokenAutomaton(PushdownTable):
                 place = np.flatnonzero((self.row_class == self.class_of[end]) & (self.row_target == FINISHED))
                 legal[np.searchsorted(self.row_start, place, side="right") - 1] = True
             else:
-                # Where states fall back, an EOS id is legal in all accepting states or in none.
+                # In an automaton whose states fall back, an EOS id is legal in all accepting states or in none.
                 first = np.flatnonzero(self.accepting)[:1].tolist()
                 legal = self.accepting & (self.next(first[0], end) == FINISHED) if first else self.accepting
             found[end] = legal
         return found
 
     def legal_in_layers(self, mask_keys: Iterable[Iterable[MaskKey | int]]) -> NDArray[np.bool_]:
-        """Return [C] bool, which classes are legal in one of some mask keys of each layer, its own first."""
+        """Return [C] bool, the classes that are legal for at least one mask key, given the mask keys of each layer."""
         found = np.zeros(self.classes, bool)
         for layer, of_layer in zip((self, *self.layers), mask_keys, strict=True):
             for mask_key in of_layer:
-                # Layers have the same classes of tokens; those after them, of suffixes, are their own.
+                # Layers share their classes of tokens, but each has its own classes of suffixes after them.
                 legal = layer.legal(mask_key)[: len(found)]
                 found[: len(legal)] |= legal
         return found
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers that equal automata share and others seldom do, as hashes of some classes and rows are among them."""
-        # The classes of some tokens that are far apart: those of all would take as long as the first mask.
+        """Sizes and hashes that equal automata share, and different automata seldom share."""
+        # Hashing the classes of all tokens would take as long as the first mask, so some are taken at equal distances.
         some = self.class_of[:: 1 + len(self.class_of) // HASHED]
         nesting, hashed = self.nesting, (some, self.row_class[:HASHED], self.row_target[:HASHED])
         of_table = self.start, self.states, self.classes, len(self.row_class), len(self.class_of)
@@ -178,7 +194,7 @@ class TokenAutomaton(PushdownTable):
         return (*of_table, nesting.frames, nesting.max_depth, len(nesting.state), *hashes)
 
     def equals(self, other: TokenAutomaton) -> bool:
-        """Whether both are the same automaton. Most that are not differ in their sizes, and no other tables are compared."""
+        """Whether both are the same automaton. Most different automata differ in `sizes`, so their tables are not compared."""
         if self is other or self.sizes != other.sizes:
             return self is other
         mine, theirs = ((a.class_of, *a._arrays) for a in (self, other))  # noqa: SLF001
@@ -191,7 +207,7 @@ class TokenAutomaton(PushdownTable):
 
     @property
     def _numbers(self) -> tuple[Any, ...]:
-        """The numbers that tell automata apart, besides their arrays and layers."""
+        """All numbers that belong to the automaton; arrays and layers also do."""
         nesting, numbers = self.nesting, (self.start, self.eos_ids, self.pad_id)
         depths = nesting.frames, nesting.strings, nesting.max_depth, nesting.pops
         blocks = (nesting.blocks, nesting.open_blocks) if nesting.blocks else ()
@@ -212,7 +228,7 @@ class TokenAutomaton(PushdownTable):
 
     @cached_property
     def content_key(self) -> str:
-        """SHA-256 of the automaton, as 64 hexadecimal digits: by this a saved state names it."""
+        """SHA-256 of the automaton, as 64 hexadecimal digits. A saved state names its automaton by this key."""
         digest = hashlib.sha256(repr(self._numbers).encode())
         for layer in self.layers:
             digest.update(layer.content_key.encode())
@@ -222,12 +238,12 @@ class TokenAutomaton(PushdownTable):
         return digest.hexdigest()
 
     def without_fallback(self) -> TokenAutomaton:
-        """Return the same automaton, in which each state lists all that it does."""
+        """Return the same automaton without fallbacks: the row of each state lists all that the state does."""
         if self.fallback is None:
             return self
         found, states = self, np.arange(self.states)
         below = states
-        # The target that is listed first on the way down counts.
+        # The entry of the first state in the chain that lists a class counts.
         while True:
             goes_on = self.fallback[below] != below
             states, below = states[goes_on], self.fallback[below[goes_on]]
@@ -236,7 +252,13 @@ class TokenAutomaton(PushdownTable):
             found = found._with_rows(states, below, self)
 
     def _with_rows(self, states: Ints, below: Ints, rows: TokenAutomaton) -> TokenAutomaton:
-        """Add to the rows of some states what those of other ones list in another automaton, but for what they list already."""
+        """Add to the rows of states the entries of the states below them, but for classes that they already list.
+
+        Args:
+            states: The states.
+            below: The state whose row is added to each.
+            rows: The automaton in which these rows are looked up.
+        """
         place, owner = expand(rows.row_start[below], rows.row_start[below + 1] - rows.row_start[below])
         classes = np.int64(self.classes)
         own = np.repeat(np.arange(self.states), np.diff(self.row_start)) * classes + self.row_class
@@ -251,7 +273,7 @@ class TokenAutomaton(PushdownTable):
 
 
 def _finishing(legal: NDArray[np.bool_], transitions: TransitionColumns) -> TransitionColumns:
-    """Return what an EOS id does that is legal in some states, in the types of other columns."""
+    """Return the column of an EOS id that is legal in some states, in the types of other columns."""
     source = np.flatnonzero(legal).astype(transitions.source.dtype)
     target = np.full(len(source), FINISHED, transitions.target.dtype)
     return TransitionColumns(np.zeros(1, transitions.default.dtype), np.array([0, len(source)]), source, target)

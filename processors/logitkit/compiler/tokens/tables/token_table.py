@@ -1,4 +1,15 @@
-"""Where each token leads from each state: a small table, whatever the size of the vocabulary."""
+"""Where each token leads from each state: a small table, whatever the size of the vocabulary.
+
+Tokens that do the same in every state share a *class*. The row of a state lists some classes, each with its target. A class that
+the row does not list is looked up in the row of the state that this one *falls back* to, and if no row lists it, it does its
+default.
+
+By hand, for a ban of the string `ab`, with the tokens `a`, `b` and `c` in classes of their own: state 2 is the start, and state 3
+comes after `a`. The default of `a` is 3, and that of `b` and `c` is 2. But for EOS, row 2 is empty. State 3 falls back to state
+2, and its row lists `b` with `DEAD`.
+
+Invariants: rows list classes in ascending order. No token leads out of state 0 (`DEAD`).
+"""
 
 from __future__ import annotations
 
@@ -21,16 +32,16 @@ from logitkit.vocabulary.ranges import expand
 
 __all__ = ["STAY", "TokenTable"]
 
-# As a class's default target: the state stays what it is.
+# As the default of a class: the state stays the same.
 STAY = -1
 
-# From this listing of tokens on, an index by class is used.
+# From this call of `short_list` on, an index of tokens by class is used.
 WORTH_AN_INDEX = 32
 
-# The tokens of up to this many classes are found one class after another.
+# Up to this many classes, their tokens are found one class after another.
 FEW_CLASSES = 4
 
-# Up to this share of tokens that are alive somewhere, these are looked through instead of all.
+# If at most this share of tokens is alive in some state, only these tokens are looked through.
 FEW_ALIVE = 1 / 8
 
 
@@ -38,17 +49,16 @@ FEW_ALIVE = 1 / 8
 class TokenTable:
     """Where each token leads from each state.
 
-    State 0 (`DEAD`) is left by no token, and state 1 (`FINISHED`) is entered by EOS and never left; neither has a row. All other
-    states are live: from each, some tokens lead to an accepting state.
+    No token leads out of state 0 (`DEAD`). EOS leads to state 1 (`FINISHED`), and no token leads out of it. Neither has a row.
+    All other states are live: from each, some tokens lead to an accepting state.
 
     Args:
-        class_of: [V] class of each token; tokens of one class act alike.
-        default: [C] int32, target under each class from the states whose row does not list it: a state, `DEAD` or `STAY`.
+        class_of: [V] the class of each token.
+        default: [C] int32, the target of each class from states whose rows do not list it: a state, `DEAD` or `STAY`.
         row_start: [S + 1] int64, where the row of each state begins.
-        row_class: The classes that a row lists, ascending.
-        row_target: Their targets, as integers that hold all states. Numbers from `S` on are actions of the automaton.
-        fallback: [S] the state that each state falls back to, the start state to itself: a class that a row does not list
-            does what it does there. None: it does its default at once.
+        row_class: The classes that rows list, ascending within a row.
+        row_target: Their targets. Numbers from `S` on are stack actions (`Targets`).
+        fallback: [S] the state that each state falls back to, itself at the end of a chain. None: no state falls back.
     """
 
     class_of: NDArray[np.integer]
@@ -59,7 +69,7 @@ class TokenTable:
     fallback: NDArray[np.int64] | None = field(default=None, kw_only=True)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Without what is derived on demand: views of memory cannot be copied.
+        # Only the fields: cached properties are computed again, and a memoryview cannot be copied.
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @property
@@ -79,7 +89,7 @@ class TokenTable:
         return tuple(None if t is None else memoryview(np.ascontiguousarray(t)) for t in tables)  # type: ignore[return-value,arg-type]
 
     def next(self, state: int, token: int) -> int:
-        """Return the state after one token; -1 stands for no token, and an id out of range is dead."""
+        """Return the state after one token; -1 stands for no token, and an id out of range leads to `DEAD`."""
         if state < FIRST_STATE or token == -1:
             return state
         class_of = self._scalars[0]
@@ -89,7 +99,7 @@ class TokenTable:
 
     def target(self, state: int, symbol: int) -> int:
         """Return where a class leads from a live state."""
-        # In a batch of many automata each table that is looked at has to come from far away: most are not.
+        # Tables are loaded only when needed: in a batch of many automata, most of their memory is in no cache of the CPU.
         scalars = self._scalars
         row_start, row_class, fallback = scalars[2], scalars[3], scalars[5]
         at = state
@@ -107,7 +117,7 @@ class TokenTable:
         return state if found == STAY else found
 
     def chain(self, state: int) -> list[int]:
-        """Return a state and all that it falls back to, one after another."""
+        """Return a state and all states that it falls back to, one after another."""
         states = [state]
         if self.fallback is not None:
             while (below := int(self.fallback[states[-1]])) != states[-1]:
@@ -116,7 +126,7 @@ class TokenTable:
 
     @cached_property
     def longest_chain(self) -> int:
-        """Most states that one falls back through, itself included."""
+        """The most states in a chain of fallbacks."""
         return 1 if self.fallback is None else 1 + int(chain_lengths(self.fallback).max())
 
     def legal_classes(self, state: int) -> NDArray[np.bool_]:
@@ -137,7 +147,7 @@ class TokenTable:
 
     @cached_property
     def _alive(self) -> tuple[NDArray[np.int64], Ints] | None:
-        """The tokens of other classes than 0, and their classes, if they are few: class 0 is dead, but for rare automata."""
+        """The tokens of classes other than 0, and their classes, if these tokens are few. Class 0 is dead in most automata."""
         other = self.class_of != 0
         if np.count_nonzero(other) > FEW_ALIVE * len(other):
             return None
@@ -152,7 +162,7 @@ class TokenTable:
 
     @cached_property
     def masks(self) -> WeakValueDictionary[bytes, Any]:
-        """The masks of states that are in use, by the classes that they allow: `RowMask` shares them."""
+        """The masks in use, by the classes that they allow, so that `RowMask` shares equal ones."""
         return WeakValueDictionary()
 
     @cached_property
@@ -160,20 +170,20 @@ class TokenTable:
         return count(1)
 
     def short_list(self, chosen: NDArray[np.bool_], longest: float) -> tuple[bool, Ints] | None:
-        """Return the token ids of the chosen classes, or of the others, whichever are few.
+        """Return the token ids of the chosen classes, or of all other classes, if one of these lists is short.
 
         Args:
             chosen: [C] Which classes are chosen.
-            longest: How many ids are few.
+            longest: The most ids of a short list.
 
         Returns:
-            Whether the ids are those that were chosen, and the ids in any order; None if neither are few.
+            Whether the ids are those of the chosen classes, and the ids in any order; None if neither list is short.
         """
         if self._alive is not None and not chosen[0]:
             ids, classes = self._alive
             ids = ids[chosen.take(classes)]
             return (True, ids) if len(ids) <= longest else None
-        # Making the index by class takes as long as a few passes over all ids, so it is made for an automaton that is in use.
+        # Building the index by class takes as long as a few passes over all ids, so it is only built after some calls.
         if next(self._listings) < WORTH_AN_INDEX:
             legal = self.per_token(chosen)
             count = int(np.count_nonzero(legal))

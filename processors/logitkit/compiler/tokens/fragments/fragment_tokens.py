@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from threading import Lock
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -173,67 +174,119 @@ def _by_suffix(
         vocabulary: The tokens.
         work: The steps that were counted before.
     """
-    table, of_vocabulary = classes.transitions, vocabulary.token_suffixes
-    owner = np.repeat(np.arange(len(table)), np.diff(table.start))
+    table = classes.transitions
     is_end = targets.is_end(table.target)
-    outside = np.flatnonzero(is_end)
     inner_digest, inner_set = _inside(table, ~is_end)
-    # The ends that each group leads to: few kinds, in thousands of states perhaps, so that sorting would be slow.
-    ended = table.target[outside].astype(np.int64)
-    met = np.bincount(ended) > 0
-    present, choices = np.flatnonzero(met), max(int(np.count_nonzero(met)), 1)
-    key = owner[outside] * choices + (np.cumsum(met) - 1)[ended]
-    done, which = which_of(key)
-    source = table.source[outside[stable_order(which)]]
-    start = starts(np.bincount(which, minlength=len(done)))
-    # In digests, one number that is not a target stands for all ends.
-    any_end = 1 + max(int(table.target.max(initial=0)), targets.states)
-    outer_digest = sums_by_run(digest_of_pairs(source, np.full(len(source), any_end)), start)
-    _, outer_set = distinct_sets(outer_digest, np.zeros_like(done), PairSets(start, source, np.zeros_like(source)))
-    group, choice = np.divmod(done, choices)
-    target = present[choice]
-    ending, unread = targets.ended(target)
-    longest = np.zeros(len(table), np.int64)
-    np.maximum.at(longest, group, unread)
-    tokens = np.flatnonzero((longest > 0).take(classes.class_of))
-    mine = classes.class_of[tokens].astype(np.int64)
-    bounds = np.searchsorted(group, np.arange(len(table) + 1))
-    token_suffixes = None
+    ends = _GroupEnds.of(table, is_end, targets)
+    ending, left = targets.ended(ends.target)
+    most_left = np.zeros(len(table), np.int64)
+    np.maximum.at(most_left, ends.group, left)
+    # The tokens that leave bytes, and their groups.
+    tokens = np.flatnonzero((most_left > 0).take(classes.class_of))
+    group_of = classes.class_of[tokens].astype(np.int64)
+    of_text = None
     if fragment.is_text:
-        item, owner = expand(bounds[mine], bounds[mine + 1] - bounds[mine])
-        token_suffixes = TextSuffixes.of(vocabulary, tokens[owner], unread[item])
-    find = of_vocabulary.of_token.find if token_suffixes is None else token_suffixes.find
-    token_suffix = find(tokens, longest[mine])
-    count = len(of_vocabulary) if token_suffixes is None else len(token_suffixes)
-    _, first, inverse = np.unique(mine * count + token_suffix, return_index=True, return_inverse=True)
-    # Those without suffixes, and then the new ones, in place of all others.
-    kept = np.flatnonzero(longest == 0)
-    number = np.zeros(len(table), np.int32)
-    number[kept] = np.arange(len(kept))
-    class_of = number.take(classes.class_of)
-    class_of[tokens] = len(kept) + inverse.ravel()
-    groups = np.concatenate([kept, mine[first]])
-    example = np.concatenate([np.zeros(len(kept), np.int64), tokens[first]])
-    item, owner = expand(bounds[groups], bounds[groups + 1] - bounds[groups])
-    ends, which = which_of(ending[item] * np.int64(count) + find(example[owner], unread[item]))
-    ending, rest = np.divmod(ends, count)
-    narrow = np.int16 if len(groups) < 2**15 else np.int32
+        item, owner = ends.of_groups(group_of)
+        of_text = TextSuffixes.of(vocabulary, tokens[owner], left[item])
+    find = vocabulary.token_suffixes.of_token.find if of_text is None else of_text.find
+    count = len(vocabulary.token_suffixes if of_text is None else of_text)
+    # A group may have several ends. The longest suffix of a token contains its shorter ones, so it decides.
+    divided = _Divided.of(classes, most_left, tokens, group_of * count + find(tokens, most_left[group_of]))
+    item, owner = ends.of_groups(divided.group)
+    different, end_index = which_of(ending[item] * np.int64(count) + find(divided.example[owner], left[item]))
+    mark, characters = targets.ending(different // count)
     return FragmentTokens(
-        class_of.astype(narrow),
-        groups,
-        table,
-        inner_digest,
-        inner_set,
-        owner * np.int64(targets.size) + target[item],
-        outer_digest[item],
-        outer_set[item],
-        which,
-        *targets.ending(ending),
-        rest,
-        targets,
-        work,
-        token_suffixes,
+        class_of=divided.class_of,
+        group=divided.group,
+        table=table,
+        inner_digest=inner_digest,
+        inner_set=inner_set,
+        class_ends=owner * np.int64(targets.size) + ends.target[item],
+        outer_digest=ends.digest[item],
+        outer_set=ends.set[item],
+        end_index=end_index,
+        mark=mark,
+        characters=characters,
+        rest=different % count,
+        targets=targets,
+        work=work,
+        token_suffixes=of_text,
     )
+
+
+class _GroupEnds(NamedTuple):
+    """The ends that groups lead to: [P] each, ascending by group and target.
+
+    Args:
+        start: [G + 1] where those of each group begin.
+        group: The group.
+        target: The end, as a target.
+        digest: A digest of the states in which the group leads to this end.
+        set: The number of the set of these states; equal sets have equal numbers.
+    """
+
+    start: Ints
+    group: Ints
+    target: Ints
+    digest: NDArray[np.uint64]
+    set: Ints
+
+    @classmethod
+    def of(cls, table: TransitionColumns, is_end: NDArray[np.bool_], targets: FragmentTargets) -> _GroupEnds:
+        """Find them in the columns of groups, given which entries are ends."""
+        places = np.flatnonzero(is_end)
+        owner = np.repeat(np.arange(len(table)), np.diff(table.start))[places]
+        # There are few different ends, but perhaps in thousands of states, so all of them are not sorted.
+        different, which = which_of(table.target[places].astype(np.int64))
+        width = max(len(different), 1)
+        pairs, pair_of = which_of(owner * width + which)
+        group, choice = np.divmod(pairs, width)
+        source = table.source[places[stable_order(pair_of)]]
+        start = starts(np.bincount(pair_of, minlength=len(pairs)))
+        # In digests, one number that is not a target stands for all ends.
+        any_end = 1 + max(int(table.target.max(initial=0)), targets.states)
+        digest = sums_by_run(digest_of_pairs(source, np.full(len(source), any_end)), start)
+        _, set_of = distinct_sets(digest, np.zeros_like(pairs), PairSets(start, source, np.zeros_like(source)))
+        return cls(np.searchsorted(group, np.arange(len(table) + 1)), group, different[choice], digest, set_of)
+
+    def of_groups(self, groups: Ints) -> tuple[Ints, Ints]:
+        """Return the places of all ends of some groups, and for each the index of its group."""
+        return expand(self.start[groups], self.start[groups + 1] - self.start[groups])
+
+
+class _Divided(NamedTuple):
+    """The classes into which groups are divided.
+
+    Args:
+        class_of: [V] the class of each token.
+        group: [C] the group of each class.
+        example: [C] a token of each class, if tokens of its group leave bytes; else 0.
+    """
+
+    class_of: Ints
+    group: Ints
+    example: Ints
+
+    @classmethod
+    def of(cls, classes: TokenClasses, most_left: Ints, tokens: Ints, kind: Ints) -> _Divided:
+        """Divide groups.
+
+        Args:
+            classes: The groups, as classes.
+            most_left: [G] the most bytes that the tokens of each group leave.
+            tokens: The tokens of groups that leave bytes.
+            kind: For each of them, a number that stands for its group and suffix.
+        """
+        _, first, which = np.unique(kind, return_index=True, return_inverse=True)
+        # Groups that leave nothing are classes as they are, and come first.
+        kept = np.flatnonzero(most_left == 0)
+        number = np.zeros(len(most_left), np.int32)
+        number[kept] = np.arange(len(kept))
+        class_of = number.take(classes.class_of)
+        class_of[tokens] = len(kept) + which.ravel()
+        group = np.concatenate([kept, classes.class_of[tokens[first]].astype(np.int64)])
+        example = np.concatenate([np.zeros(len(kept), np.int64), tokens[first]])
+        return cls(class_of.astype(np.int16 if len(group) < 2**15 else np.int32), group, example)
 
 
 def _inside(table: TransitionColumns, inside: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

@@ -18,6 +18,8 @@ it.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,7 +38,7 @@ from logitkit.compiler.tokens.effects.trie_walk import TrieWalk
 from logitkit.compiler.tokens.effects.walked_prefixes import Found, WalkStarts
 from logitkit.compiler.tokens.fragments.fragment_partition import fragment_partition
 from logitkit.compiler.tokens.fragments.fragment_tokens import FragmentTokens, fragment_tokens
-from logitkit.compiler.tokens.linking.linked_fragment import ENTRIES_A_STEP, linked_fragment
+from logitkit.compiler.tokens.linking.linked_fragment import ENTRIES_A_STEP, LinkedFragment, linked_fragment
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -186,13 +188,13 @@ class _Link:
         symbol = class_of[token]
         mine = np.flatnonzero(examples[symbol] == token)
         source, symbol, action = source[mine], symbol[mine], action[mine]
-        columns = self._of_fragments(examples, _Overridden(len(examples), source, symbol))
+        entries = self._of_fragments(examples, _Overridden(len(examples), source, symbol))
         # A dead action is listed in an override state, because its base state may have a live one.
         alive = (action != DEAD) | (self.falls_back & (self.instances.base_state[source] > 0))
-        columns.append((symbol[alive], source[alive], action[alive]))
+        entries.append(_Entries(symbol[alive], source[alive], action[alive]))
         symbol, source, target = (
             np.concatenate([part.astype(np.int32, copy=False) for part in column])
-            for column in zip(*columns, strict=True)
+            for column in zip(*entries, strict=True)
         )
         self.limits.spend(len(symbol) // ENTRIES_A_STEP)
         order = np.argsort(symbol.astype(np.uint16) if len(examples) < 2**16 else symbol, kind="stable")
@@ -200,11 +202,9 @@ class _Link:
         nothing = np.zeros(len(examples), np.int32)
         return TransitionColumns(nothing, starts(count), source[order], target[order])
 
-    def _of_fragments(self, examples: Ints, overridden: _Overridden) -> list[tuple[Ints, ...]]:
-        """Return the entries that follow from fragments, except those that walks override: classes, states and actions."""
-        instances = self.instances
-        columns: list[tuple[Ints, ...]] = []
-        override_states = np.flatnonzero(instances.base_state)[: 0 if self.falls_back else None]
+    def _of_fragments(self, examples: Ints, overridden: _Overridden) -> list[_Entries]:
+        """Return the entries that follow from fragments, except those that walks override."""
+        entries: list[_Entries] = []
         real = examples >= 0
         for fragment in self.fragments:
             # For each class of the fragment, the classes of the automaton whose tokens are of this class.
@@ -212,38 +212,47 @@ class _Link:
             order = stable_order(own).astype(np.int32)
             first = np.searchsorted(own[order], np.arange(int(fragment.merged.max()) + 2))
             place, entry = expand(first[fragment.symbol], first[fragment.symbol + 1] - first[fragment.symbol])
-            symbol = order[place]
-            self.limits.spend(len(fragment.instances) * len(symbol) // ENTRIES_A_STEP)
-            bounds = np.searchsorted(fragment.source[entry], np.arange(fragment.known.states + 2))
-            index_of = np.full(len(instances.fragment), -1)
-            index_of[fragment.instances] = np.arange(len(fragment.instances))
-            # The states of all instances.
-            inner = slice(0, bounds[-2])
-            target = fragment.target[:, entry[inner]]
-            states = (
-                fragment.source[entry[inner]]
-                + (instances.first[fragment.instances] - FIRST_STATE).astype(np.int32)[:, None]
-            )
-            column = np.broadcast_to(symbol[inner], target.shape), states, target
-            live = target != DEAD
-            columns.append(tuple(part.ravel() if live.all() else part[live] for part in column))
-            # The override states, and those in which a quote enters one.
-            near = override_states[index_of[self.owner[instances.base_state[override_states]]] >= 0]
-            instance = self.owner[instances.base_state[near]]
-            local = instances.base_state[near] - instances.first[instance] + FIRST_STATE
-            opens = np.flatnonzero(index_of[instances.opened] >= 0)
-            state = np.concatenate([near, instances.opening[opens]])
-            instance = np.concatenate([instance, instances.opened[opens]])
-            local = np.concatenate([local, np.full(len(opens), fragment.known.states)])
-            at, owner = expand(bounds[local], bounds[local + 1] - bounds[local])
-            target = fragment.target[index_of[instance[owner]], entry[at]]
-            frame = np.concatenate([np.full(len(near), -1), instances.frame[opens]])[owner]
-            calls = np.flatnonzero((frame >= 0) & (target != DEAD))
-            if len(calls):
-                target[calls] = self._called(frame[calls], target[calls])
-            live = np.flatnonzero((target != DEAD) & ~overridden.holds(state[owner], symbol[at]))
-            columns.append((symbol[at[live]], state[owner[live]], target[live]))
-        return columns
+            start = np.searchsorted(fragment.source[entry], np.arange(fragment.known.states + 2))
+            spread = _Spread(order[place], entry, start)
+            self.limits.spend(len(fragment.instances) * len(entry) // ENTRIES_A_STEP)
+            entries += [self._inside(fragment, spread), self._around(fragment, spread, overridden)]
+        return entries
+
+    def _inside(self, fragment: LinkedFragment, spread: _Spread) -> _Entries:
+        """Return the entries of the states of all instances of a fragment."""
+        inner = slice(0, spread.start[-2])
+        entry = spread.entry[inner]
+        target = fragment.target[:, entry]
+        begin = (self.instances.first[fragment.instances] - FIRST_STATE).astype(np.int32)
+        columns = np.broadcast_to(spread.symbol[inner], target.shape), fragment.source[entry] + begin[:, None], target
+        live = target != DEAD
+        return _Entries(*(part.ravel() if live.all() else part[live] for part in columns))
+
+    def _around(self, fragment: LinkedFragment, spread: _Spread, overridden: _Overridden) -> _Entries:
+        """Return the entries of override states, unless these fall back, and of states in which a quote enters an instance."""
+        instances = self.instances
+        index_of = np.full(len(instances.fragment), -1)
+        index_of[fragment.instances] = np.arange(len(fragment.instances))
+        near = np.flatnonzero(instances.base_state)[: 0 if self.falls_back else None]
+        near = near[index_of[self.owner[instances.base_state[near]]] >= 0]
+        opens = np.flatnonzero(index_of[instances.opened] >= 0)
+        # For each state: the instance, and the state of the fragment that does the same, the one before the quote included.
+        instance = np.concatenate([self.owner[instances.base_state[near]], instances.opened[opens]])
+        local = np.concatenate(
+            [
+                instances.base_state[near] - instances.first[instance[: len(near)]] + FIRST_STATE,
+                np.full(len(opens), fragment.known.states),
+            ]
+        )
+        at, owner = expand(spread.start[local], spread.start[local + 1] - spread.start[local])
+        symbol, target = spread.symbol[at], fragment.target[index_of[instance[owner]], spread.entry[at]]
+        frame = np.concatenate([np.full(len(near), -1), instances.frame[opens]])[owner]
+        calls = np.flatnonzero((frame >= 0) & (target != DEAD))
+        if len(calls):
+            target[calls] = self._called(frame[calls], target[calls])
+        state = np.concatenate([near, instances.opening[opens]])[owner]
+        live = np.flatnonzero((target != DEAD) & ~overridden.holds(state, symbol))
+        return _Entries(symbol[live], state[live], target[live])
 
     def _called(self, frame: Ints, inside: Ints) -> Ints:
         """Return the actions of quotes that push frames, given the actions after the quotes."""
@@ -252,6 +261,28 @@ class _Link:
             self.actions.called(*pair) for pair in zip(frame[example].tolist(), inside[example].tolist(), strict=True)
         ]
         return np.array(made, np.int64)[which]
+
+
+class _Entries(NamedTuple):
+    """Entries of columns: [N] each."""
+
+    symbol: Ints
+    state: Ints
+    action: Ints
+
+
+class _Spread(NamedTuple):
+    """The entries of a fragment, copied for all classes of the automaton.
+
+    Args:
+        symbol: [N] the class of the automaton.
+        entry: [N] the entry of the `LinkedFragment`.
+        start: Where those of each state of the fragment begin. The last state is the one before the quote.
+    """
+
+    symbol: Ints
+    entry: Ints
+    start: Ints
 
 
 class _Overridden:

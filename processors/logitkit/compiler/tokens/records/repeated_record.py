@@ -4,8 +4,8 @@ The classes of tokens are found as those of any automaton (`token_classes`), but
 copy, a token does what it does in the copy before, one copy further on, unless the records end before the token does. The text
 after the records, the *rest*, follows each copy, so that the target of a token shows how many records end in it.
 
-By hand, for `([a-z]+,){0,900};end` and the token `a,b,`: it may end two records, so three copies are compiled for it, instead of
-900. From copy 0 it leads to copy 2. So from copy 898 it leads to the end of the records, and from copy 899 it is dead.
+By hand, for `([a-z]+,){0,900}` and the token `a,b,`: it may end two records. So three copies are compiled instead of 900. From
+copy 0 it leads to copy 2. So from copy 898 it leads to the end of the records, and from copy 899 it is dead.
 
 Invariants: a record and the rest never begin with the same byte. Both can be completed from each of their states.
 """

@@ -14,8 +14,9 @@ Invariants: the default of each column is dead.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.nested_dfa import TokenLimit
 from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
@@ -48,47 +49,62 @@ def in_layers(
     return transitions
 
 
+class _Entries(NamedTuple):
+    """Entries of columns: [N] each."""
+
+    owner: Ints
+    source: Ints
+    target: Ints
+
+    def take(self, which: Ints) -> _Entries:
+        """Return some of them."""
+        return _Entries(*(column[which] for column in self))
+
+
 def _in_layers(transitions: TransitionColumns, limit: TokenLimit, states: int, limits: Limits) -> TransitionColumns:
-    size, most = len(limit.later), limit.most
     owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
     source, target = transitions.source.astype(np.int64), transitions.target.astype(np.int64)
+    entries = _Entries(owner, source, target)
+    # The place of each state in layer 1; -1 for all other states.
     local = np.full(states, -1)
-    local[limit.later] = np.arange(size)
+    local[limit.later] = np.arange(len(limit.later))
     fresh = np.zeros(states, bool)
     fresh[limit.fresh] = True
-    mine = local[source] >= 0
-    limits.check_work(int(mine.sum()) * most // ENTRIES_A_STEP)
-    kept = ~mine & ~fresh[source]
-    symbol, at, leads = owner[mine], local[source[mine]], target[mine]
-    inside = np.full(len(leads), -1)
-    inside[leads < states] = local[leads[leads < states]]
-    # All entries of layer 1 once for each layer: [layers, entries].
-    layer = np.arange(1, most + 1)[:, None]
-    states_of = _state(limit, layer, at, size)
-    goes_to = np.where(inside < 0, leads, _state(limit, layer + 1, inside, size))
-    alive = (inside < 0) | (layer < most)
-    symbols = np.broadcast_to(symbol, alive.shape)
-    # The entries of fresh states are those of their states in layer 1, without a change of target.
-    of_state = np.argsort(at, kind="stable")
-    bounds = np.searchsorted(at[of_state], np.arange(size + 1))
-    place, which = expand(bounds[limit.later_of_fresh], bounds[limit.later_of_fresh + 1] - bounds[limit.later_of_fresh])
-    place = of_state[place]
-    columns = [
-        (owner[kept], source[kept], target[kept]),
-        (symbol[place], limit.fresh[which], leads[place]),
-        (symbols[alive], states_of[alive], goes_to[alive]),
-    ]
-    owner, source, target = (np.concatenate(column) for column in zip(*columns, strict=True))
+    in_layer = local[source] >= 0
+    limits.check_work(int(in_layer.sum()) * limit.most // ENTRIES_A_STEP)
+    first = entries.take(in_layer)
+    parts = [entries.take(~in_layer & ~fresh[source]), _of_fresh(limit, first, local), _of_layers(limit, first, local)]
+    owner, source, target = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(owner, kind="stable")
     begin = starts(np.bincount(owner, minlength=len(transitions)))
-    return TransitionColumns(transitions.default, begin, _narrow(source[order]), _narrow(target[order]))
+    return TransitionColumns(transitions.default, begin, source[order].astype(np.int32), target[order].astype(np.int32))
 
 
-def _state(limit: TokenLimit, layer: NDArray[np.int64], local: Ints, size: int) -> NDArray[np.int64]:
-    """Return the states of layers, given their places in a layer; all layers after the first one stand in a row."""
-    later: NDArray[np.int64] = limit.later[local]
-    return np.where(layer == 1, later, limit.first + (layer - 2) * size + local)
+def _of_fresh(limit: TokenLimit, first: _Entries, local: Ints) -> _Entries:
+    """Return the entries of fresh states: those of their states in layer 1, with the same targets."""
+    place = local[first.source]
+    order = np.argsort(place, kind="stable")
+    begin = np.searchsorted(place[order], np.arange(len(limit.later) + 1))
+    same = limit.later_of_fresh
+    at, which = expand(begin[same], begin[same + 1] - begin[same])
+    copied = first.take(order[at])
+    return _Entries(copied.owner, limit.fresh[which], copied.target)
 
 
-def _narrow(numbers: NDArray[np.int64]) -> Ints:
-    return numbers.astype(np.int32)
+def _of_layers(limit: TokenLimit, first: _Entries, local: Ints) -> _Entries:
+    """Return the entries of all layers, given those of layer 1."""
+    # The place in a layer of each target that stays in the text; -1 for all others.
+    stays = np.full(len(first.target), -1)
+    is_state = first.target < len(local)
+    stays[is_state] = local[first.target[is_state]]
+    # One row for each layer, with a copy of all entries.
+    layer = np.arange(1, limit.most + 1)[:, None]
+    source = _state(limit, layer, local[first.source])
+    target = np.where(stays < 0, first.target, _state(limit, layer + 1, stays))
+    alive = (stays < 0) | (layer < limit.most)
+    return _Entries(np.broadcast_to(first.owner, alive.shape)[alive], source[alive], target[alive])
+
+
+def _state(limit: TokenLimit, layer: Ints, place: Ints) -> Ints:
+    """Return the states at some places of layers. All layers after the first one stand in a row."""
+    return np.where(layer == 1, limit.later[place], limit.first + (layer - 2) * len(limit.later) + place)

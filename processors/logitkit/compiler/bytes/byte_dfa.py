@@ -1,4 +1,16 @@
-"""The automaton over bytes and special tokens, from which token classes are computed; and tables with other numbers of states."""
+"""The deterministic automaton over bytes and special tokens, from which the classes of tokens are computed.
+
+By hand, for the pattern `[ab]c`: state 2 is the start, state 3 comes after `a` or `b`, and state 4 is the end. The bytes `a`
+and `b` are of one class, `c` of another one, and class 0 has all other bytes:
+
+    state   class 0   class 1: a, b   class 2: c
+    2       0         3               0
+    3       0         0               4
+    4       0         0               0             accepting
+
+Invariants: state 0 is dead, state 1 is for rows that are finished, and from all other states the end can be reached. Class 0 is
+dead from every state.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +24,16 @@ from logitkit.compiler.bytes.nested_step import ByStep
 
 __all__ = ["ROWS_AT_ONCE", "renumbered_table"]
 
-# The number of rows of a table that are worked on at once. All of them at once would take the memory of several tables.
+# This many rows of a table are handled at once. All rows at once would take the memory of several tables.
 ROWS_AT_ONCE = 2**11
 
 
 def renumbered_table(step: NDArray[np.int32], rows: NDArray[np.int64], means: ByStep) -> NDArray[np.int32]:
-    """Return some rows of a table, in which each step is replaced by another one.
+    """Return some rows of a table with other steps.
 
     Args:
         step: [S, K] the table.
-        rows: [N] the rows that are left, in their new order.
+        rows: [N] the rows, in their new order.
         means: The new step for each old one.
     """
     found = np.empty((len(rows), step.shape[1]), np.int32)
@@ -31,7 +43,7 @@ def renumbered_table(step: NDArray[np.int32], rows: NDArray[np.int64], means: By
 
 
 DEAD = 0
-FINISHED = 1  # after EOS; no byte leads there, but the numbers are those of the token automaton
+FINISHED = 1  # after EOS, so no byte leads there; automata over tokens have the same numbers
 FIRST_STATE = 2
 
 
@@ -40,16 +52,15 @@ class ByteDfa:
     """A minimal deterministic automaton over bytes.
 
     Args:
-        step: [S, K] int32, target of each state under each class of bytes. State 0 is dead, state 1 is unused, others are live:
-            an accepting state can be reached from each.
-        byte_class: [256] int64, class of each byte; class 0 is dead from every state.
+        step: [S, K] int32, the target of each state with each class of bytes. State 0 is dead, and state 1 is unused. From all
+            other states, an accepting one can be reached.
+        byte_class: [256] int64, the class of each byte; class 0 is dead from every state.
         accepting: [S] bool.
-        start: Its start state.
-        fallback: For automata that look for texts (`occurrences`): what each state falls back to, or None.
-        free: [S] bool, in which states ids without text are legal and change nothing; None: in none, as a language has it.
-            With fallbacks it is all or none.
-        special_tokens: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by
-            id. With fallbacks all targets are dead.
+        start: The start state.
+        fallback: The states that states fall back to, for automata that look for texts (`occurrences`); None: no state does.
+        free: [S] bool, the states in which ids without text are legal and change nothing; None: there are none. With fallbacks,
+            all states are free or none is.
+        special_tokens: For some ids, mostly without text, [S] int64 the target of each state. With fallbacks, all are dead.
     """
 
     step: NDArray[np.int32]
@@ -74,11 +85,14 @@ class ByteDfa:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fallback:
-    """How the states of an automaton that looks for texts relate: each acts like a shorter one unless a text goes on.
+    """The states that states fall back to, in an automaton that looks for texts.
+
+    The state after `ab` of the text `abc` does the same as the start state, except with `c`. So it falls back to the start state.
 
     Args:
-        state: [S] the state that each falls back to; the start state, the last resort, has itself.
-        goes_on: [S, K] int32, target of each state where a text goes on (or is complete: dead), else `NOT_LISTED`.
+        state: [S] the state that each state falls back to; the start state falls back to itself.
+        goes_on: [S, K] int32, the target of each state with the bytes that continue a text, `DEAD` if they complete it; else
+            `NOT_LISTED`.
     """
 
     state: NDArray[np.int64]

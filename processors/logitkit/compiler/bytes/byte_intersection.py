@@ -1,4 +1,13 @@
-"""The byte automaton of the texts that two automata both accept."""
+"""The intersection of two automata over bytes: the texts that both accept.
+
+A state of the result is a pair of states, one of each automaton, as the number `a * states of b + b`. Pairs are followed from
+the pair of both starts, and then get consecutive numbers.
+
+By hand, for `[ab]*` and `a*c?`: the start is the pair of both starts. `a` leads to this pair again. `b` is dead in the second
+automaton and `c` in the first one, so the result accepts `a*`.
+
+Invariants: a byte or special token leads somewhere only if it does in both automata. The result has no dead ends.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Byte automata after one another: a fixed text and what follows it, or some text until a marker, written in several ways."""
+"""Automata over bytes after one another: a fixed text and then a language, or a language up to a marker and then another one.
+
+A marker may be written in several ways, because its names of special tokens may also be spelled as bytes. The tree of these
+ways has a node for each beginning of the marker. While the first part is read, a state says how much of the marker the last
+bytes are, and which state of the first part came before them.
+
+By hand, for `[a-z<]*` until `<x>`: after `q<`, the state is the node `<` with the state after `q`. If `x` follows, it is the
+node `<x` with the same state. If `q` follows instead, the `<` was part of the first text, so it is node 0 with the state after
+`q<q`.
+
+Invariants: the first occurrence of the marker is the marker.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +33,14 @@ __all__ = ["WaysRead"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class WaysRead:
-    """The nodes of all ways. Node 0 is the start, and each comes after the one that it continues.
+    """The tree of all ways to write a marker. Node 0 is the empty beginning, and each node comes after its parent.
 
     Args:
-        parent: The node that each one continues.
-        symbol: The symbol with which it does.
-        depth: How many symbols it has.
-        jump: A node some way before it, with which any node before it is found in a few jumps.
-        moves: For each node the node after each symbol that does not lead to the start.
+        parent: The parent of each node.
+        symbol: The symbol that leads from the parent to the node.
+        depth: How many symbols the node has.
+        jump: A node before it on the same way, so that any node on the way is found in a few jumps.
+        moves: For each node, the node after each symbol that does not lead to node 0.
         open: The nodes in which the marker is not complete.
     """
 
@@ -42,7 +53,7 @@ class WaysRead:
 
     @classmethod
     def of(cls, ways: Iterable[Symbols], limits: Limits) -> WaysRead:
-        """Build the nodes of a marker that may be written in these ways.
+        """Build the tree of a marker that may be written in these ways.
 
         Raises:
             PatternTooLarge: There are more nodes than states are allowed.
@@ -59,7 +70,7 @@ class WaysRead:
                     symbols.append(symbol)
                     depth.append(depth[node] + 1)
                     far = jump[node]
-                    # Two jumps of equal length make one of twice the length and a step.
+                    # Two jumps of equal length and a step make one jump, as in a skew-binary list.
                     equal = depth[node] - depth[far] == depth[far] - depth[jump[far]]
                     jump.append(jump[far] if equal else node)
                     child.append({})
@@ -69,7 +80,7 @@ class WaysRead:
         moves: list[dict[int, int]] = [{} for _ in child]
         fallback = [0] * len(child)
         order = [0]
-        # Level by level: what a node falls back to is shorter, so its moves are known.
+        # Level by level: the node that a node falls back to is shorter, so its moves are known.
         for node in order:
             below = moves[fallback[node]] if node else {}
             moves[node] = {**below, **child[node]}
@@ -84,7 +95,7 @@ class WaysRead:
         return len(self.parent) - 1
 
     def dropped(self, node: int, reached: int) -> int:
-        """Return the node of the symbols that are dropped where a symbol leads from one node to another."""
+        """Return the node of the first symbols, which drop out of the marker when a symbol leads from one node to another."""
         count = self.depth[node] + 1 - self.depth[reached]
         while self.depth[node] > count:
             far = self.jump[node]
@@ -130,12 +141,12 @@ def after_text(text: bytes, rest: ByteDfa, limits: Limits) -> ByteDfa:
 
 
 def until_marker(first: ByteDfa, marker: TextWithNames, second: ByteDfa, limits: Limits) -> ByteDfa:
-    """Return the automaton of a text of `first`, the marker, and a text of `second`; the marker is where it occurs first.
+    """Return the automaton of a text of `first`, the marker, and a text of `second`.
 
     Args:
         first: The part before the marker.
-        marker: Not empty, and given as bytes.
-        second: The part after it.
+        marker: The marker, which is not empty and is given as bytes.
+        second: The part after the marker.
         limits: Bounds on the result, before states that lead nowhere are left out.
 
     Raises:
@@ -145,14 +156,14 @@ def until_marker(first: ByteDfa, marker: TextWithNames, second: ByteDfa, limits:
     byte_class, (own, others) = common_byte_classes([first.byte_class, second.byte_class], marker.encoded)
     special_tokens = sorted({*special_tokens_of(first, second), *marker.tokens})
     entries = count * (len(own) + len(special_tokens)) // 4
-    # A long marker is refused before its nodes are made, of which there are at least as many as bytes.
+    # A long marker is refused before its tree is built, which has at least as many nodes as the marker has bytes.
     limits.check_work(entries * len(marker.encoded))
     tree = WaysRead.of(marker.ways(), limits)
     limits.check_work(entries * len(tree.open))
     states = base + count * len(tree.open)
     read = first.step[:, own]
     does = {special_token: special_token_targets(first, special_token) for special_token in special_tokens}
-    # Where each state of the first part is after the symbols of each node.
+    # For each node, the state of the first part after the node's symbols, from each state.
     after = [np.arange(count)]
     for node in range(1, tree.last + 1):
         before, symbol = after[tree.parent[node]], tree.symbol[node]
@@ -162,7 +173,7 @@ def until_marker(first: ByteDfa, marker: TextWithNames, second: ByteDfa, limits:
     place = {node: base + i * count for i, node in enumerate(tree.open)}
 
     def leading(node: int, reached: int) -> Bytes:
-        """Return where a symbol leads from a node to another: what is dropped belongs to the first part."""
+        """Return the states after a symbol between two nodes. Symbols that are dropped belong to the first part."""
         at = after[tree.dropped(node, reached)]
         if reached in place:
             return np.where(at == DEAD, DEAD, place[reached] + at)
@@ -188,7 +199,7 @@ def until_marker(first: ByteDfa, marker: TextWithNames, second: ByteDfa, limits:
                 target = does[special_token][after[node]]
                 leads = np.where(target == DEAD, DEAD, base + target)
                 if special_token not in marker.tokens:
-                    # A token that changes nothing leaves what has been read of the marker as it is.
+                    # A token that does not change the state does not change how much of the marker has been read either.
                     leads = np.where((target == after[node]) & (target != DEAD), place[node] + np.arange(count), leads)
             leads[:FIRST_STATE] = DEAD
             targets[special_token].append(leads)
@@ -199,7 +210,7 @@ def until_marker(first: ByteDfa, marker: TextWithNames, second: ByteDfa, limits:
 
 
 def trimmed(dfa: ByteDfa, limits: Limits) -> ByteDfa:
-    """Leave out the states that are not reached, and those from which no accepting one is.
+    """Leave out the states that are not reached from the start, and those from which no accepting state is reached.
 
     Raises:
         PatternTooLarge: More states than allowed are left.
@@ -214,7 +225,7 @@ def trimmed(dfa: ByteDfa, limits: Limits) -> ByteDfa:
     live[:FIRST_STATE] = False
     kept = np.flatnonzero(live)
     if not live[dfa.start]:
-        # The empty language still has a start.
+        # The empty language still has a start state.
         return ByteDfa(
             np.zeros((FIRST_STATE + 1, 1), np.int32), np.zeros(256, np.int64), np.zeros(3, bool), FIRST_STATE
         )
@@ -239,7 +250,7 @@ def trimmed(dfa: ByteDfa, limits: Limits) -> ByteDfa:
 
 
 def reached(begin: Bytes, source: Bytes, target: Bytes, count: int) -> NDArray[np.bool_]:
-    """Return which of `count` states some moves lead to from the given ones."""
+    """Return which of `count` states are reached from the states `begin` by some moves."""
     order = np.argsort(source, kind="stable")
     target, first = target[order], starts(np.bincount(source, minlength=count))
     seen = np.zeros(count, bool)
@@ -254,9 +265,17 @@ def reached(begin: Bytes, source: Bytes, target: Bytes, count: int) -> NDArray[n
 
 
 def common_byte_classes(parts: list[Bytes], text: bytes) -> tuple[Bytes, list[Bytes]]:
-    """Return classes of bytes that tell apart what all parts do and each byte of a text, and each one's class in the parts."""
-    told = np.zeros(256, np.int64)
+    """Return common classes of bytes for several automata, in which each byte of a text has a class of its own.
+
+    Args:
+        parts: [256] the class of each byte in each automaton.
+        text: The bytes.
+
+    Returns:
+        [256] the common class of each byte, and for each automaton [K] its own class for each common one.
+    """
+    apart = np.zeros(256, np.int64)
     distinct_bytes = sorted(set(text))
-    told[distinct_bytes] = np.arange(1, len(distinct_bytes) + 1)
-    example, byte_class = distinct_rows([*parts, told])
+    apart[distinct_bytes] = np.arange(1, len(distinct_bytes) + 1)
+    example, byte_class = distinct_rows([*parts, apart])
     return byte_class, [part[example] for part in parts]

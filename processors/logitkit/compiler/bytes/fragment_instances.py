@@ -1,6 +1,11 @@
-"""Where string fragments stand in an automaton: the states of each instance, what enters it, and where its ends lead.
+"""The instances of string fragments in an automaton: their states, the quotes that enter them, and where their ends lead.
 
-In `{"a": <string>, "b": <string>}`, the fragment of strings has two instances, as their ends lead to different states.
+By hand, for `{"a": <string>, "b": <string>}` and a fragment with 12 states: the instances have the states 20 to 31 and 32 to
+43. The first is entered by a quote in state 5, and its end leads to state 7, before the comma. The second one is entered in
+state 9, and its end leads to state 11, before the closing bracket.
+
+Invariants: the states of an instance stand next to each other, in the order of its fragment. An automaton has whole instances
+only.
 """
 
 from __future__ import annotations
@@ -22,17 +27,17 @@ class FragmentInstances(NamedTuple):
 
     Args:
         fragments: The fragments, each once.
-        fragment: [N] int64, which fragment each instance is one of.
+        fragment: [N] int64, the fragment of each instance.
         first: [N] int64, the first state of each instance; the others follow.
-        exits: The step at each end of an instance (`NestedStep`), instance by instance: it leads to a state of the automaton, or
-            it is an end. A fragment that is called has one instance for all callers, so the frame that its end pops says where
-            the text goes on.
+        exits: For each instance, the step at each of its ends (`NestedStep`). It leads to a state of the automaton, or it is an
+            end of the automaton: a fragment that is called has one instance for all calls, and the frame says where each
+            continues.
         opening: [O] int64, the states in which a quote enters an instance.
         opened: [O] int64, the instance that it enters.
-        entered: [O] int64, the state after that quote: the first of the instance, or an override state.
-        frame: [O] int64, the frame that the quote pushes, if the fragment is called, else -1.
+        entered: [O] int64, the state after the quote: the first state of the instance, or an override state.
+        frame: [O] int64, the frame that the quote pushes if the fragment is called, else -1.
         base_state: [S] int64, the base state of each override state; 0 for all others (`literal_overrides`).
-        strings: [F] bool, which frames are those of fragments that are called: only brackets count as nesting.
+        strings: [F] bool, which frames are those of called fragments. These do not count as nesting.
     """
 
     fragments: tuple[StringFragment, ...]
@@ -47,25 +52,25 @@ class FragmentInstances(NamedTuple):
     strings: NDArray[np.bool_]
 
     def of_states(self) -> NDArray[np.int64]:
-        """Return [S] the instance that each state belongs to, -1 for those that belong to none."""
+        """Return [S] the instance that each state belongs to, -1 for states outside of instances."""
         found = np.full(len(self.base_state), -1)
         for instance, (fragment, first) in enumerate(zip(self.fragment.tolist(), self.first.tolist(), strict=True)):
             found[first : first + self.fragments[fragment].size] = instance
         return found
 
     def string_ends(self, ends: int) -> NDArray[np.bool_]:
-        """Return [E] which ends of the automaton are those of strings that are called."""
+        """Return [E] which ends of the automaton are ends of called strings."""
         found = np.zeros(ends, bool)
         found[[NestedStep.number(leads) for exits in self.exits for leads in exits if NestedStep.is_end(leads)]] = True
         return found
 
     def renumbered(self, number: NDArray[np.int64], states: int, owner: NDArray[np.int64]) -> FragmentInstances | None:
-        """Return the instances of an automaton in which some states are left out; None if part of an instance is.
+        """Return the instances after some states are left out; None if only a part of an instance is left.
 
-        An end to which no text leads may be left out.
+        The state after an end may be left out if no text leads to this end.
 
         Args:
-            number: [S] the new number of each state, `DEAD` for those left out.
+            number: [S] the new number of each state, `DEAD` for states that are left out.
             states: How many states are left.
             owner: [S] the instance that each state belongs to, as `of_states` returns it.
         """

@@ -1,4 +1,14 @@
-"""From an automaton over the symbols of an alphabet to one over bytes: symbols written out as UTF-8."""
+"""From an automaton over characters to one over bytes: characters written out as UTF-8.
+
+A character beyond ASCII has two to four bytes, so there are states inside of it. Such a state is a pair: the state before the
+character, and the bytes read so far as a node of a tree (`utf8`). Pairs that lead to the same states with the same bytes are
+one state.
+
+By hand, for the pattern `[é-ë]`, whose characters are C3 A9, C3 AA and C3 AB: state 2 reads C3 and leads to a state inside of the
+character, which reads A9, AA and AB, bytes of one class, and leads to state 3.
+
+Invariants: the result is minimal if the given automaton is.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +28,13 @@ from logitkit.limits import Limits
 # Up to this many symbols of a move are written one by one.
 FEW_SYMBOLS = 16
 
-# Trees of more roots are seldom worth what it takes to build them.
+# A tree with more roots, or for more classes of characters, is seldom worth the time to build it.
 MANY_ROOTS = 16
 MANY_CLASSES = 32
 
 
 def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteDfa:
-    """Write the symbols of a minimal automaton out as UTF-8; the result is minimal too.
-
-    A state of the result is a state `q`, or a state inside a character: `q` and a node of the UTF-8 tree. Two of the latter are
-    one if they lead to the same states on the same bytes.
+    """Write the characters of a minimal automaton out as UTF-8; the result is minimal too.
 
     Args:
         dfa: A minimal automaton, or None for the empty language.
@@ -83,7 +90,7 @@ def symbol_targets(dfa: SymbolDfa, symbols: int) -> NDArray[np.int32]:
 
 
 def without_equal_symbols(alphabet: Alphabet, targets: NDArray[np.int32]) -> tuple[Alphabet, NDArray[np.int32]]:
-    """Make symbols one that no state tells apart any more, as those that only a lookaround or a branch that died did."""
+    """Merge symbols that do the same in every state. Some remain after lookarounds and branches that lead nowhere."""
     number: dict[bytes, int] = {}
     merged = [number.setdefault(column.tobytes(), len(number)) for column in targets.T]
     if len(number) == alphabet.size:
@@ -92,7 +99,7 @@ def without_equal_symbols(alphabet: Alphabet, targets: NDArray[np.int32]) -> tup
 
 
 def ascii_classes(alphabet: Alphabet) -> tuple[NDArray[np.int64], list[int]]:
-    """Return the class of each byte below 0x80, 0 for those that no state reads, and the symbol of each class from 1 on."""
+    """Return the class of each byte below 0x80, 0 for bytes that no state reads, and the symbol of each class from 1 on."""
     number = {0: 0}
     classes = [number.setdefault(symbol, len(number)) for symbol in alphabet.symbol_at(_ASCII).tolist()]
     return np.array(classes), [*number][1:]
@@ -101,24 +108,26 @@ def ascii_classes(alphabet: Alphabet) -> tuple[NDArray[np.int64], list[int]]:
 _ASCII = np.arange(128)
 
 
-# A tree, where each state goes on each kind of its lead bytes, and where each state inside a character goes on each kind of its
-# continuation bytes; the states inside characters are numbered after the others.
+# A tree; the target of each state with each kind of lead bytes; and the target of each state inside of a character with each
+# kind of continuation bytes. States inside of characters are numbered after the others.
 Inside = tuple[Utf8Tree, NDArray[np.int32], NDArray[np.int32]]
 
 
 def _one_target(beyond: Beyond, targets: NDArray[np.int32], limits: Limits) -> Inside | None:
-    """Find the states inside a character where each state goes to one other on all characters beyond ASCII that it reads.
+    """Find the states inside of characters if each state leads to only one other state with all characters beyond ASCII it reads.
 
-    So it is in most patterns. Then a state inside a character is a node of a tree that knows live and dead alone, and the state
-    to which the character leads: no two of these are one, and they need not be compared.
+    This holds for most patterns. Then a state inside of a character is a pair of a node, in a tree that knows only which
+    characters are read, and the state to which the character leads. No two of these pairs are equal, so they need not be
+    compared.
 
     Args:
         beyond: The characters.
-        targets: [S, classes] where each state goes with a character of each class.
+        targets: [S, classes] the target of each state with a character of each class.
         limits: Bounds on the number of states, and on the size of their tables.
 
     Returns:
-        None if some state goes to several, or if the states read too many different sets of characters.
+        The tree and the targets, or None if a state leads to several states, or if states read too many different sets of
+        characters.
     """
     classes = targets.shape[1]
     if not 1 < classes <= MANY_CLASSES:
@@ -151,9 +160,9 @@ def _one_target(beyond: Beyond, targets: NDArray[np.int32], limits: Limits) -> I
 
 
 def _many_targets(beyond: Beyond, targets: NDArray[np.int32], limits: Limits) -> Inside:
-    """Find the states inside a character in any case; the arguments are those of `_one_target`."""
+    """Find the states inside of characters in all other cases. The arguments are those of `_one_target`."""
     tree = Utf8Tree.of(beyond, (tuple(range(targets.shape[1])),))
-    # Where state q goes at a node: the state inside a character, numbered as they are found.
+    # For each state and node, the state inside of a character. They are numbered in the order in which they are found.
     reached = np.zeros((len(targets), len(tree.heights)), np.int32)
     rows = [np.zeros((0, tree.continuations), np.int32)]
     count = len(targets)
@@ -174,7 +183,7 @@ def _many_targets(beyond: Beyond, targets: NDArray[np.int32], limits: Limits) ->
 
 
 def _live_pairs(below: NDArray[np.int32], children: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the pairs (state, node) from which some byte leads to a live state."""
+    """Return the pairs of a state and a node from which some byte leads to a live state."""
     holds = np.zeros((below.shape[1], len(children)), np.float32)
     holds[children.ravel(), np.repeat(np.arange(len(children)), 64)] = 1
     states, nodes = np.nonzero((below != DEAD).astype(np.float32) @ holds)
@@ -184,28 +193,29 @@ def _live_pairs(below: NDArray[np.int32], children: NDArray[np.int64]) -> tuple[
 def _group(
     below: NDArray[np.int32], shown: NDArray[np.int64], state: NDArray[np.intp], node: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int32]]:
-    """Number alike the pairs of a state and a node that lead to the same states on the same bytes.
+    """Give one number to all pairs of a state and a node that lead to the same states with the same bytes.
 
-    By a random linear hash; the groups are then compared row by row, and sorted instead should a hash ever have lied.
+    Pairs with equal hashes are grouped. Then each group is compared row by row, and if two different rows have the same hash, all
+    rows are sorted instead.
 
     Args:
-        below: [S, M] where each state goes at the children.
+        below: [S, M] the target of each state at each child.
         shown: [N, K] the child of each node for each class of bytes.
-        state: [P] the states.
-        node: [P] the nodes.
+        state: [P] the states of the pairs.
+        node: [P] the nodes of the pairs.
 
     Returns:
-        The number of each pair, one pair of each number, and where it leads, by class of bytes.
+        The number of each pair, an example of each number, and the targets of each number by class of bytes.
     """
     weights = _weights(shown.shape[1])
     rows = below.ravel().take((state * below.shape[1])[:, None] + shown.take(node, axis=0))
     if below.size * len(shown) < rows.size:
-        # The weight of a child is the sum of those of its bytes: so each state and each child is looked at once.
+        # The weight of a child is the sum of the weights of its bytes, so each state and each child is looked at once.
         of_child = np.zeros((below.shape[1], len(shown)), np.uint64)
         np.add.at(of_child, (shown, np.arange(len(shown))[:, None]), weights)
         digest = (below.astype(np.uint64) @ of_child)[state, node]
     else:
-        # Few of the pairs of a state and a node are live.
+        # Few pairs of a state and a node are live.
         digest = rows.astype(np.uint64) @ weights
     _, first, inverse = np.unique(digest, return_index=True, return_inverse=True)
     if not np.array_equal(rows.take(first.take(inverse), axis=0), rows):

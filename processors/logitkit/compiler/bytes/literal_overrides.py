@@ -9,7 +9,9 @@ follows both at once: `"i` is the beginning of `"id"` and of other names. The ne
 - If both end, the text must be excluded from the fragment. Otherwise, two continuations would be possible at once.
 
 So an override state does the same as a state of the fragment, its *base state*, but for a few texts. The effects of tokens there
-follow from that.
+follow from those in the base state.
+
+Invariants: an override state is a triple: the state of the literal texts, the node of the excluded texts, and its base state.
 """
 
 from __future__ import annotations
@@ -46,14 +48,14 @@ class BracketsOverlap(ConfigurationError):
 
 
 class Excluded:
-    """The texts that are excluded from fragments, in one trie. Node 0 stands for "no excluded text begins like this".
+    """The texts that are excluded from fragments, in tries. Node 0 stands for "no excluded text begins like this".
 
     Args:
-        byte_class: [256] class of each byte, by which the bytes of all texts are told apart.
+        byte_class: [256] the class of each byte. Different bytes of these texts have different classes.
 
     Attributes:
-        rows: Where each node goes with each class of bytes.
-        full: At which nodes a text is complete.
+        rows: For each node, the next node for each class of bytes.
+        full: For each node, whether a text is complete.
     """
 
     def __init__(self, byte_class: Ints) -> None:
@@ -85,9 +87,9 @@ class OverrideStates(NamedTuple):
     """The override states of an automaton.
 
     Args:
-        step: [N, K] the steps of each state, as in the table that was given; they are numbered after its states.
+        step: [N, K] their rows. They are numbered after the states of the given table.
         base_state: [N] the base state of each.
-        entered: The state after the quote, for each place where literal texts and a fragment begin.
+        entered: For each place where literal texts and a fragment begin, the state after the quote.
     """
 
     step: NDArray[np.int32]
@@ -105,15 +107,15 @@ def literal_overrides(
     """Find override states.
 
     Args:
-        step: [S, K] what each class of bytes does (`NestedStep`).
+        step: [S, K] the table of all other states (`NestedStep`).
         first_instance: The first state of the instances of fragments. All states from it on belong to instances.
-        excluded: The texts that fragments do not have.
-        places: For each place where literal texts and a fragment begin: the state of these texts after their quote, or 0 without
-            such texts; the root of the excluded texts; and the first state of the instance.
+        excluded: The texts that are excluded from fragments.
+        places: For each place where literal texts and a fragment begin: the state of the literal texts after the quote, 0 if
+            there are none; the root of the excluded texts; and the first state of the instance.
         limits: Bounds on the number of states.
 
     Raises:
-        BracketsOverlap: A text belongs to the fragment, and is one of the literal texts too.
+        BracketsOverlap: A literal text also belongs to the fragment.
         PatternTooLarge: There are too many states.
     """
     if not places:
@@ -131,15 +133,12 @@ def literal_overrides(
 
 
 class _Search:
-    """The override states that have been met.
-
-    Each does what its fragment does but for a few bytes, so that these alone are looked at, one by one.
-    """
+    """The override states that have been met. Only the bytes with which they differ from their base states are looked at."""
 
     def __init__(self, step: NDArray[np.int32], first_instance: int, excluded: Excluded) -> None:
         self.step, self.first_instance, self.excluded = step, first_instance, excluded
         self.number: dict[Key, int] = {}
-        # The steps of the states that belong to no fragment, one after another.
+        # The steps of all states outside of instances, one after another.
         width = step.shape[1]
         at = np.flatnonzero(step[:first_instance].ravel() != DEAD)
         self._begin: list[int] = np.searchsorted(at, np.arange(first_instance + 1) * width).tolist()
@@ -147,17 +146,17 @@ class _Search:
         self._targets: list[int] = step.ravel()[at].tolist()
         # The steps of the states of fragments, and the classes of the bytes that end them.
         self._fragments: dict[int, tuple[list[int], set[int]]] = {}
-        # Where override states do something else: their numbers, the classes of bytes, and what happens.
+        # The steps with which override states differ from their base states: the state, the class of bytes, and the step.
         self._cells: list[tuple[Key, int, Key | int]] = []
 
     def numbered(self, fresh: set[Key]) -> list[Key]:
-        """Number those of some states that are new, and return them."""
+        """Number the states that are new, and return them."""
         level = sorted([key for key in fresh if key not in self.number])
         self.number.update(zip(level, range(len(self.number), len(self.number) + len(level)), strict=False))
         return level
 
     def following(self, level: list[Key]) -> set[Key]:
-        """Find out what some states do that their fragments do not, and return override states that they lead to."""
+        """Find the steps with which some states differ from their base states; return the override states that they lead to."""
         cells, rows, full = self._cells, self.excluded.rows, self.excluded.full
         fresh: set[Key] = set()
         for key in level:
@@ -188,7 +187,7 @@ class _Search:
         return fresh
 
     def _fragment(self, state: int) -> tuple[list[int], set[int]]:
-        """Return what a state of a fragment does, and the classes of the bytes that end it."""
+        """Return the row of a state of a fragment, and the classes of bytes that end the fragment there."""
         found = self._fragments.get(state)
         if found is None:
             row = self.step[state]

@@ -1,16 +1,17 @@
-r"""Where texts occur in which special tokens stand.
+r"""Where texts occur that contain names of special tokens.
 
-Take the texts `"a<X>b"` and `"ac"`, where `<X>` is a special token without text. It may be written as that token or be spelled
-in bytes, and within the text `"ac"` it changes nothing, like any other token without text: `a`, the token, `c` is a find. So
-after `a` and the token, `b` and `c` both complete a text, and no single beginning of a text says so. A state is therefore a set
-of *places* in the texts that have such names in them, and is found by subset construction.
+By hand, for the texts `"a<X>b"` and `"ac"`, where `<X>` is a special token without text: the token may be generated, or its
+name may be spelled in bytes. Within `"ac"`, the token changes nothing, like any other token without text, so `a`, the token and
+`c` are an occurrence. So after `a` and the token, both `b` and `c` complete a text, and no single beginning of a text describes
+this. A state is therefore a set of *places* in texts, and is found by subset construction.
 
-Texts without such names have an automaton of their own (`occurrences`), which takes any number of them. A state of the whole is a
-pair of both. Special tokens do not move the part without names.
+Texts without names have an automaton of their own (`occurrences`), which can be large. A state of the whole is a pair of states
+of both. Special tokens do not change the state of the part without names.
 
 Invariants:
-- A place belongs to one text: how far the last symbols spell it, and how many bytes they have.
-- A special token moves or drops the places of the texts that contain it, and leaves all others.
+
+- A place belongs to one text. It says how far the last symbols spell the text, and how many bytes they have.
+- A special token moves or drops the places of texts that contain it, and keeps all others.
 - Nothing is followed after the end of a text.
 """
 
@@ -43,9 +44,10 @@ class TextPlace(NamedTuple):
 
     Args:
         text: Its number.
-        at: Bytes of it, or characters if case is ignored; a name counts as if it had been spelled.
-        begun: The first bytes of the next character.
-        read: Bytes that have been read.
+        at: How many of its bytes have been read, or of its characters if case is ignored; a name counts as if it had been
+            spelled.
+        begun: The first bytes of the next character, if that is not complete.
+        read: How many bytes have been read.
     """
 
     text: int
@@ -55,9 +57,9 @@ class TextPlace(NamedTuple):
 
 
 def named_occurrences(texts: Sequence[TextWithNames], limits: Limits, ignore_case: bool = False) -> Occurrences:
-    """Build the automaton of any number of texts, none of them empty; equal texts count as the first.
+    """Build the automaton of any number of texts that are not empty. Of equal texts, the first counts.
 
-    A special token that is a whole text is left to the caller: here it is only spelled.
+    If a text is only the name of a special token, the caller must handle the token itself. Here, the name is only spelled.
 
     Args:
         texts: The texts. If case is ignored, they are str.
@@ -81,12 +83,12 @@ def named_occurrences(texts: Sequence[TextWithNames], limits: Limits, ignore_cas
 
 
 def _numbered(found: Occurrences, numbers: list[int]) -> Occurrences:
-    """Return the same with other numbers for its texts."""
+    """Return the same automaton with other numbers for its texts."""
     return replace(found, longest=np.array([*numbers, -1])[found.longest])
 
 
 class NamedSearch:
-    """The places of some texts with names in them.
+    """The places in texts that contain names.
 
     Args:
         texts: The texts.
@@ -107,10 +109,9 @@ class NamedSearch:
         self.occurrences = self._built()
 
     def next_symbol(self, state: int) -> int:
-        """Return the symbol that goes on with a text.
+        """Return the symbol that continues a text, the one of which most has been read.
 
-        It is the text of which most has been read, up to a name: names go on with their tokens only, even if part of one has been
-        spelled.
+        A name is continued by its token only. So places inside of a name do not count, even if part of the name has been spelled.
         """
         outside = [place for place in [*self.live[state], self._begin[0]] if not self._is_in_name(place)]
         text, at, begun, _ = max(outside, key=lambda place: (place.at, place.begun))
@@ -118,7 +119,7 @@ class NamedSearch:
         return self._spelled[text][at][0][len(begun)] if name is None else MarkerSymbol.token(name.tokens[0])
 
     def spelled(self, state: int) -> int:
-        """Return how many bytes or characters of a text have been read, names counted as if they had been spelled."""
+        """Return how many bytes or characters of a text have been read. Names count as if they had been spelled."""
         return max((place.at for place in self.live[state]), default=0)
 
     def _is_in_name(self, place: TextPlace) -> bool:
@@ -135,7 +136,7 @@ class NamedSearch:
             for symbol, after in self._moves(places).items():
                 complete = [place for place in after if place.at == len(self._spelled[place.text])]
                 if complete:
-                    # Among the texts that end here, the one that begins first counts, then the first in the list.
+                    # Several texts may end here: the one that began first counts, and then the first in the list.
                     read, text = max((place.read, -place.text) for place in complete)
                     row[symbol] = -1 - ends.setdefault((-text, read), len(ends))
                     continue
@@ -150,7 +151,7 @@ class NamedSearch:
         return self._tables(moves, [*ends])
 
     def _moves(self, places: frozenset[TextPlace]) -> dict[int, set[TextPlace]]:
-        """Return the places after each symbol that does not lead to the start."""
+        """Return the places after each symbol that leads to any."""
         found: dict[int, set[TextPlace]] = {}
         for place in [*places, *self._begin]:
             text, at, begun, read = place
@@ -174,7 +175,7 @@ class NamedSearch:
         return found
 
     def _tables(self, moves: list[dict[int, int]], ends: list[tuple[int, int]]) -> Occurrences:
-        """Return moves as arrays; a complete text, with its number and bytes, is a state after all others."""
+        """Return moves as arrays. A complete text, with its number of bytes, is a state after all others."""
         live, states = len(moves), len(moves) + len(ends)
         used = sorted({symbol for row in moves for symbol in row if MarkerSymbol.is_byte(symbol)})
         byte_class = np.zeros(256, np.int64)
@@ -195,7 +196,7 @@ class NamedSearch:
 
 
 def _characters(text: TextWithNames, ignore_case: bool) -> list[tuple[bytes, ...]]:
-    """Return how each character of a text may be spelled, or each byte if case counts."""
+    """Return the spellings of each character of a text, or each byte if case counts."""
     if ignore_case:
         assert isinstance(text.text, str)
         spellings = variants([text.text])
@@ -204,7 +205,7 @@ def _characters(text: TextWithNames, ignore_case: bool) -> list[tuple[bytes, ...
 
 
 def _together(plain: Occurrences, named: Occurrences, limits: Limits) -> Occurrences:
-    """Return the automaton of the texts of two; special tokens change nothing in the first."""
+    """Return the automaton of the texts of two automata. Special tokens change nothing in the first one."""
     width = named.step.shape[1]
     pairs, byte_class = np.unique(plain.byte_class * width + named.byte_class, return_inverse=True)
     # Class 0 holds the bytes of no text.
@@ -249,7 +250,7 @@ def _together(plain: Occurrences, named: Occurrences, limits: Limits) -> Occurre
 def _first_found(
     plain: Occurrences, named: Occurrences, first: NDArray[np.int64], second: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the text that is complete in each pair of states, the one that begins first, and the depth."""
+    """Return the text that is complete in each pair of states, of two the one that began first, and the depth."""
     text, other = plain.longest[first], named.longest[second]
     depth, other_depth = plain.depth[first], named.depth[second]
     takes_other = (text < 0) | ((other >= 0) & ((other_depth > depth) | ((other_depth == depth) & (other < text))))

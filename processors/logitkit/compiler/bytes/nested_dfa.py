@@ -1,4 +1,23 @@
-"""The automaton over bytes of a language with nesting: deterministic, with a stack of what comes after each open bracket."""
+"""The automaton over bytes of a language with nesting: deterministic, with a stack of frames.
+
+A *frame* says where the text continues after a bracket is closed. A bracket that opens a *call* pushes a frame, and goes on in
+the call's entry. The bracket that closes it is an *end*: it pops the frame, and the text continues in the return state of both.
+
+By hand, for lists such as `[[],[]]`. The frame of the outermost list is 0, that of all inner lists is 1:
+
+    state   reads `[`   reads `]`   reads `,`
+    2       call 0      -           -           the start
+    3       -           -           -           the text may end here
+    4       call 1      end 0       -           after `[`
+    5       -           end 0       6           after an item
+    6       call 1      -           -           after a comma
+
+    Call 0 pushes frame 0 and goes on in state 4, call 1 pushes frame 1 and goes on in state 4.
+    End 0 leads to state 3 after frame 0, and to state 5 after frame 1.
+
+Invariants: a byte opens a call or closes one, or does neither; the stack does not matter for this. Where the text may end, the
+stack is empty.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +41,10 @@ class TokenLimit(NamedTuple):
 
     Args:
         most: The greatest number of tokens.
-        fresh: [M] its states before its first token ends.
-        later_of_fresh: [M] for each of them, the index in `later` of the state that does the same.
-        later: [N] the states after one token.
-        first: The first state after two tokens: here the others follow, and then those after three.
+        fresh: [M] its states in which no token of the text has ended.
+        later_of_fresh: [M] for each fresh state, the index in `later` of the state that does the same.
+        later: [N] its states after one token.
+        first: The first of the states after two tokens; the others follow, and then those after three tokens, and so on.
     """
 
     most: int
@@ -37,29 +56,26 @@ class TokenLimit(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NestedDfa:
-    """A visibly pushdown automaton: a bracket that opens a call pushes a frame, the end of what is called pops it.
-
-    A byte leads to a state, opens a call or ends what was called. A call goes on in its `entry`, with its `frame` on the stack.
-    An end pops a frame, and the automaton continues in the `return_state` of both.
+    """A visibly pushdown automaton.
 
     Args:
-        step: [S, K] int32, what each class of bytes does (`NestedStep`). State 0 is dead, state 1 is unused, others are live.
-        byte_class: [256] int64, class of each byte.
-        accepting: [S] bool, whether the text may end; the stack is empty there.
-        start: Its start state.
-        entry: [C] int64, where each call goes on.
-        frame: [C] int64, what it pushes.
-        return_state: [E, F] int64, the state after each end with each frame, `DEAD` where they do not meet.
-        need: [S] int64, how many frames must be pushed at once, at least, on the way from a state to the end of its part.
-        free: [S] bool, in which states ids without text are legal and change nothing; None: in none.
-        special_tokens: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by
-            id.
-        instances: The instances of string fragments in it; None: they are not known.
-        token_limits: Texts whose tokens are counted.
-        returns: States in which what is called ends at once, without another byte, each with the number of the end.
-        blocks: How many frames are those of calls that do not recur, such as blocks of items; they are the last, and do not count
-            as nesting.
-        open_blocks: How many of these may be on the stack, at most.
+        step: [S, K] int32, the step of each state with each class of bytes (`NestedStep`): it leads to a state, opens a call or
+            is an end. State 0 is dead, state 1 is unused, and all others are live.
+        byte_class: [256] int64, the class of each byte.
+        accepting: [S] bool, whether the text may end in a state.
+        start: The start state.
+        entry: [C] int64, the state in which each call goes on.
+        frame: [C] int64, the frame that each call pushes.
+        return_state: [E, F] int64, the state after each end with each frame, `DEAD` if they do not meet.
+        need: [S] int64, the least number of frames that must be open at once on the way from a state to the end of its part.
+        free: [S] bool, the states in which ids without text are legal and change nothing; None: there are none.
+        special_tokens: For some ids, mostly without text, [S] int64 the target of each state.
+        instances: The instances of string fragments; None: they are not known.
+        token_limits: The texts of a limited number of tokens.
+        returns: States in which a call ends at once, without another byte, each with its end.
+        blocks: How many frames are those of calls that do not recur, such as blocks of items. They are the last frames, and do
+            not count as nesting.
+        open_blocks: The most frames of blocks that may be on the stack.
     """
 
     step: NDArray[np.int32]
@@ -80,7 +96,7 @@ class NestedDfa:
 
     @classmethod
     def of(cls, dfa: ByteDfa) -> NestedDfa:
-        """Return an automaton without fallbacks as one that nests nothing."""
+        """Return a finite automaton without fallbacks as one that opens no calls."""
         none = np.zeros(0, np.int64)
         need = np.zeros(len(dfa.step), np.int64)
         table = np.zeros((0, 0), np.int64)
@@ -115,18 +131,18 @@ class NestedDfa:
 
     @property
     def frame_need(self) -> NDArray[np.int64]:
-        """[F] the most that is needed after each frame, whatever ends before it."""
+        """[F] the most frames that are needed after each frame, whichever end pops it."""
         found: NDArray[np.int64] = np.where(self.return_state == DEAD, 0, self.need[self.return_state]).max(
             axis=0, initial=0
         )
         return found
 
     def by_step(self, states: NDArray[Any]) -> ByStep:
-        """Return a value for each step, given [S] those of the states; that of calls and ends is 0."""
+        """Return a value for each step, given [S] the values of states; calls and ends have the value 0."""
         return ByStep(states, self.calls, len(self.return_state))
 
     def renumbered_steps(self, states: NDArray[Any]) -> ByStep:
-        """Return what each step becomes if states have other numbers, [S]; calls and ends keep theirs."""
+        """Return the new step for each step, given [S] the new numbers of states; calls and ends keep their numbers."""
         return ByStep.renumbered(states, self.calls, len(self.return_state))
 
     def after_ends(self) -> list[list[tuple[int, int]]]:
@@ -142,7 +158,7 @@ class NestedDfa:
 
     @property
     def shares(self) -> bool:
-        """Whether strings or blocks of items are called, or characters are counted: all of that needs tokens for all bytes."""
+        """Whether strings or blocks of items are called, or characters are counted, which needs a token for each byte."""
         instances = self.instances
         counts = instances is not None and (
             bool(instances.strings.any()) or any(fragment.counted for fragment in instances.fragments)
@@ -150,7 +166,7 @@ class NestedDfa:
         return counts or self.blocks > 0
 
     def endings(self, text: bytes, max_depth: int = NEVER) -> Iterator[bool]:
-        """For each beginning of a text, the shortest first, yield whether it is complete; stop where it is not legal."""
+        """Yield for each prefix of a text, the empty one first, whether it is complete; stop at a prefix that is illegal."""
         state, stack, uncounted = self.start, list[int](), self.uncounted
         yield bool(self.accepting[state])
         for byte in text:
@@ -175,7 +191,7 @@ class NestedDfa:
 
 
 def check_counts_nothing(dfa: NestedDfa) -> None:
-    """Refuse an automaton that counts tokens, for what is compiled from its bytes together with other text.
+    """Refuse an automaton that counts tokens where it is joined with other text by its bytes.
 
     Raises:
         ConfigurationError: It counts tokens.

@@ -1,8 +1,8 @@
-"""The effect of a byte in a state of an automaton that nests, as one number.
+"""The effect of a byte in a state of an automaton that nests, as one number: a *step*.
 
-The problem: in a state, a byte is illegal, or it leads to a state, or it opens a call, or it ends what was called. An automaton
-has a table of millions of such choices, so each of them is one number in an array. Only this module knows the numbers: elsewhere,
-`NestedStep` makes and reads them, for single numbers and for arrays.
+In a state, a byte is illegal, leads to a state, opens a call, or ends a call. An automaton has a table of millions of steps, so
+each is one number in an array. Only this module knows the numbers: elsewhere, `NestedStep` makes and reads them, for single
+numbers and for arrays.
 
 By hand, for the automaton of nested brackets such as `[[][]]`, whose state 2 is the start and in which call 0 leads to state 3:
 
@@ -10,8 +10,9 @@ By hand, for the automaton of nested brackets such as `[[][]]`, whose state 2 is
     2            call 0: -1     illegal: 0
     3            call 0: -1     end 0: -2
 
-Invariants: a number from 0 on is a state, and 0 is `DEAD`. Numbers below 0 are calls and ends in turn: -1 is call 0, -2 is end 0,
--3 is call 1, and so on. So a number does not depend on how many states and calls an automaton has: adding some changes none.
+Invariants: a number from 0 on is a state, and 0 is `DEAD`. Negative numbers are calls and ends in turn: -1 is call 0, -2 is end
+0, -3 is call 1, and so on. So a step does not depend on how many states and calls an automaton has, and adding some changes no
+step.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Code = TypeVar("Code", int, NDArray[np.int32], NDArray[np.int64])
 
 
 class NestedStep:
-    """Makes and reads the numbers.
+    """Makes and reads steps.
 
     Example:
         >>> NestedStep.call(1), NestedStep.end(0), NestedStep.number(np.array([-1, -2, -3])).tolist()
@@ -42,7 +43,7 @@ class NestedStep:
 
     @staticmethod
     def end(number: Code) -> Code:
-        """Return the step that ends what was called: the end with this number."""
+        """Return the step that ends a call, with the end of this number."""
         return ~(2 * number + 1)
 
     @staticmethod
@@ -57,22 +58,22 @@ class NestedStep:
 
     @staticmethod
     def is_end(step: Any) -> Any:
-        """Whether a step ends what was called."""
+        """Whether a step ends a call."""
         return (step < 0) & (step & 1 == 0)
 
     @staticmethod
     def number(step: Code) -> Code:
-        """Return the number of the call or end that a step is."""
+        """Return the number of the call or of the end."""
         return ~step >> 1
 
     @staticmethod
     def shifted(step: NDArray[np.int32], by: int) -> NDArray[np.int32]:
-        """Return steps that lead to states with higher numbers; calls and ends keep theirs."""
+        """Return the same steps after states got higher numbers; calls and ends keep their numbers."""
         return np.where(step > 0, step + np.int32(by), step)
 
 
 class ByStep:
-    """A value for each state, call and end of an automaton, which a whole table of steps finds at once, as `values[table]`.
+    """A value for each state, call and end of an automaton. For a whole table of steps, `values[table]` has the values.
 
     Args:
         states: [S] the value of each state.
@@ -96,7 +97,7 @@ class ByStep:
 
     @classmethod
     def renumbered(cls, states: NDArray[Any], calls: int, ends: int) -> ByStep:
-        """Return what each step becomes if states have other numbers; calls and ends keep theirs."""
+        """Return the new step for each step, given the new numbers of states; calls and ends keep their numbers."""
         found = cls(states, calls, ends)
         found.calls[:] = NestedStep.call(np.arange(calls))
         found.ends[:] = NestedStep.end(np.arange(ends))

@@ -1,4 +1,15 @@
-"""Which calls of a nested automaton come to an end, and how deep they must go for that."""
+"""From which states of a nested automaton the text can be completed, and how many frames this takes.
+
+A state is *alive* if some text leads from it to the end of its part. A call is of use only if the part that it calls is alive,
+and if a state after it is alive too. The *need* of a state is the least number of frames that must be open at once on the way
+to the end.
+
+By hand, for a list that must have an item, which is a list or `1`: after `[`, the state needs no frame, as `1` and `]` complete
+the part. If the item must be a list, and only an inner list may have `1`, the state after the outer `[` needs one frame.
+
+Invariants: a number of frames is enough for a state only if it is enough after each call on the way, whichever end the call
+has.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +33,11 @@ PAIRS_A_STEP = 16
 
 
 class Moves(NamedTuple):
-    """The moves of the states of an automaton, whatever byte makes them.
+    """The moves of an automaton, without the bytes that they read.
 
     Args:
-        source: [M] The state of each move.
-        does: [M] The step of each move, a `NestedStep`.
+        source: [M] the state of each move.
+        does: [M] its step, a `NestedStep`.
     """
 
     source: Ints
@@ -34,12 +45,12 @@ class Moves(NamedTuple):
 
     @classmethod
     def of(cls, step: NDArray[np.int32], states: Ints, means: ByStep) -> Moves:
-        """Return the moves of some states, given what each step stands for."""
+        """Return the moves of some states, with other steps: `means` has the new step for each one of the table."""
         sources, targets = [states[:0]], [np.zeros(0, np.int64)]
         for begin in range(0, len(states), ROWS_AT_ONCE):
             some = states[begin : begin + ROWS_AT_ONCE]
             rows = means.values.take(step[some])
-            # Most bytes that do the same stand side by side.
+            # Most classes of bytes with the same step are neighbours, so this leaves out most duplicates.
             fresh = rows != DEAD
             fresh[:, 1:] &= rows[:, 1:] != rows[:, :-1]
             at = np.flatnonzero(fresh)
@@ -48,7 +59,7 @@ class Moves(NamedTuple):
         return cls(np.concatenate(sources), np.concatenate(targets))
 
     def reached(self, dfa: NestedDfa) -> NDArray[np.bool_]:
-        """Return [S] the states that some text leads to."""
+        """Return [S] the states to which some text leads."""
         spend(len(self.source))
         inside, calling = NestedStep.is_state(self.does), NestedStep.is_call(self.does)
         caller, call = self.source[calling], NestedStep.number(self.does[calling])
@@ -61,16 +72,16 @@ class Moves(NamedTuple):
 
 
 def alive(dfa: NestedDfa, moves: Backwards) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Find out from which states some text leads to the end of their part, or of the whole.
+    """Find the states that are alive: from which some text leads to the end of their part, or of the whole text.
 
     Args:
         dfa: The automaton.
         moves: Its moves.
 
     Returns:
-        That, [S], and for each end whether some text leads to it from where the calls begin that it may end: [E].
+        [S] the states that are alive, and [E] the ends that some text reaches from the entry of their part.
     """
-    # All calls of a part have one entry. The ends of one part are looked at one after another, of all parts at once.
+    # All calls of a part have one entry. A round looks at one end of each part, and the ends of a part are ranked for this.
     entry = np.array([dfa.entry[row[dfa.frame] != DEAD].max(initial=DEAD) for row in dfa.return_state], np.int64)
     rank = np.array([np.count_nonzero(entry[:end] == entry[end]) for end in range(len(entry))], np.int64)
     found = [moves.before_ends]
@@ -92,19 +103,19 @@ def alive(dfa: NestedDfa, moves: Backwards) -> tuple[NDArray[np.bool_], NDArray[
 
 
 def needs(dfa: NestedDfa, moves: Backwards, lives: NDArray[np.bool_]) -> Ints:
-    """Return how many frames must be pushed at once from each state to the end of its part, `NEVER` if it has none.
+    """Return the need of each state, `NEVER` if no number of frames is enough.
 
-    If a number of frames is to be enough from a state, it must be enough after each call too, however the call ends. So it is
-    taken to be enough until it turns out that the state leads nowhere: the state after a call may be the one where it was opened.
+    The state after a call may be the state in which it was opened. So a number of frames is first taken to be enough for all
+    states, and states are then left out until no more of them fail.
 
     Args:
         dfa: The automaton.
         moves: Its moves.
-        lives: From which states some text leads to the end.
+        lives: [S] the states that are alive.
     """
     every_end = np.ones(len(dfa.return_state), bool)
     need = np.full(dfa.states, NEVER)
-    # Only brackets count: a block of items needs what is inside of it.
+    # The frame of a block of items does not count, so a call of a block needs what the block needs.
     blocks = dfa.is_block[dfa.frame]
     depth = 0
     while True:
@@ -112,7 +123,7 @@ def needs(dfa: NestedDfa, moves: Backwards, lives: NDArray[np.bool_]) -> Ints:
         found = np.ones(dfa.states, bool)
         while True:
             goes_on = holds_after_call(dfa, found)
-            # A state that leads to one that needs less depth needs less, too.
+            # States with a lower need, and without a call to the end, are the first for which this depth is enough.
             found = shallower if depth else moves.before_ends
             while True:
                 open_to = goes_on & (shallower[dfa.entry] | (blocks & found[dfa.entry]))
@@ -126,13 +137,13 @@ def needs(dfa: NestedDfa, moves: Backwards, lives: NDArray[np.bool_]) -> Ints:
         fresh = found & (need == NEVER)
         need[fresh] = depth
         depth += 1
-        # Most often, no state needs more than none.
+        # In most automata, no state needs a frame.
         if not fresh.any() or not (lives & (need == NEVER)).any():
             return need
 
 
 def holds_after_call(dfa: NestedDfa, holds: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return for each call whether something holds for all states that may come after it."""
+    """Return [C] for each call whether a property of states holds for all states that may follow it."""
     spend(1 + dfa.return_state.size // PAIRS_A_STEP)
     fine = (dfa.return_state == DEAD) | holds[dfa.return_state]
     found: NDArray[np.bool_] = fine.all(axis=0)[dfa.frame]
@@ -140,7 +151,7 @@ def holds_after_call(dfa: NestedDfa, holds: NDArray[np.bool_]) -> NDArray[np.boo
 
 
 def _leads_on(dfa: NestedDfa, holds: NDArray[np.bool_], met: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return for each call whether something holds for a state after it and an end that is met."""
+    """Return [C] for each call whether a property of states holds for a state that follows it, after an end that is reached."""
     spend(1 + dfa.return_state.size // PAIRS_A_STEP)
     found: NDArray[np.bool_] = ((dfa.return_state != DEAD) & met[:, None] & holds[dfa.return_state]).any(axis=0)[
         dfa.frame
@@ -149,7 +160,7 @@ def _leads_on(dfa: NestedDfa, holds: NDArray[np.bool_], met: NDArray[np.bool_]) 
 
 
 class Backwards:
-    """The moves of some states of an automaton by where they lead.
+    """The moves of some states of an automaton, sorted by their targets.
 
     Args:
         dfa: The automaton.
@@ -157,8 +168,8 @@ class Backwards:
         some: [S] the states.
 
     Attributes:
-        accepting: Those of the states in which the whole text may end.
-        before_ends: [S] from which states an end, of the whole or of a part, is reached without a call.
+        accepting: The states in which the whole text may end.
+        before_ends: [S] the states from which an end of their part, or of the whole text, is reached without a call.
     """
 
     def __init__(self, dfa: NestedDfa, moves: Moves, some: NDArray[np.bool_]) -> None:
@@ -173,18 +184,18 @@ class Backwards:
         self.before_ends = self.before(np.zeros(dfa.states, bool), ends)
 
     def calls(self, dfa: NestedDfa) -> NDArray[np.bool_]:
-        """Return [C] which calls are among the moves, and those of strings, whose moves lead at once to the states after them."""
+        """Return [C] the calls among the moves, and all calls of strings, which `live` replaces by the states after them."""
         found = np.zeros(dfa.calls, bool) if dfa.instances is None else dfa.instances.strings[dfa.frame]
         found[self.call] = True
         return found
 
     def before(self, known: NDArray[np.bool_], begin: Ints) -> NDArray[np.bool_]:
-        """Return which states moves lead from to some states, or are known already."""
+        """Return [S] the known states, and all states from which moves lead to the states `begin`."""
         return self._sources.closure(known, begin)
 
 
 class _Lists:
-    """Lists of states, one for each state: where it leads to, or what leads to it."""
+    """A list of states for each state: those that it leads to, or those that lead to it."""
 
     def __init__(self, owner: Ints, listed: Ints, states: int) -> None:
         order = stable_order(owner)
@@ -192,15 +203,15 @@ class _Lists:
         self._listed: list[int] = listed[order].tolist()
 
     def closure(self, known: NDArray[np.bool_], begin: Ints) -> NDArray[np.bool_]:
-        """Return the states that are known or among some, or listed for one of these, or listed for one of those, and so on."""
-        # In Python: most paths are long and narrow, as names are, and arrays would be looked at byte by byte.
+        """Return [S] the known states, the states `begin`, and all states that are reached from these through lists."""
+        # In Python, because most paths are long and narrow, such as names. Arrays would have a round for each byte.
         first, listed = self._first, self._listed
         found = bytearray(known.tobytes())
         todo = begin.tolist()
         for state in todo:
             found[state] = 1
         add = todo.append
-        # The list grows under the loop.
+        # The list grows while the loop runs.
         for state in todo:
             for other in listed[first[state] : first[state + 1]]:
                 if not found[other]:

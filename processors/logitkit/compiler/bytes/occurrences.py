@@ -1,4 +1,14 @@
-"""Where texts occur in a longer text, exactly or in any case: one automaton over all of them, with bytes and special tokens."""
+"""Where texts occur in a longer text, exactly or ignoring case: one automaton that looks for all of them at once.
+
+By hand, for the texts `abc` and `bd`: a state is the longest end of the bytes so far that is the beginning of a text. After
+`xab` the state is `ab`. If `c` follows, `abc` is complete. If `d` follows instead, the state `ab` falls back to `b`, where `d`
+completes `bd`.
+
+Invariants: state 0 is the start, and every state reads every byte. A state falls back to a state of an earlier level, so with
+fewer bytes.
+
+Source: Aho and Corasick, Efficient string matching (1975).
+"""
 
 from __future__ import annotations
 
@@ -17,10 +27,10 @@ from logitkit.vocabulary.trie import Trie
 
 
 def folded_occurrences(texts: Sequence[str], limits: Limits) -> Occurrences:
-    """Build the automaton of all that differs from some texts by case only, as `re.IGNORECASE` has it.
+    """Build the automaton of texts, and of all that differ from them by case only, as with `re.IGNORECASE`.
 
     Args:
-        texts: None is empty or has a lone surrogate. Texts that are equal without case count as the first.
+        texts: The texts, which are not empty and have no lone surrogates. Of texts that differ by case only, the first counts.
         limits: Bound on the number of states.
 
     Raises:
@@ -35,7 +45,7 @@ def folded_occurrences(texts: Sequence[str], limits: Limits) -> Occurrences:
         for character in text:
             node = tree.child(node, spelled[character])
         ends.setdefault(node, index)
-    # A state inside a character comes after all that have fewer characters, and after those with fewer of its bytes.
+    # Sort states by their number of characters, and those inside of a character by their number of bytes of it.
     level = np.array(tree.level)
     order = np.argsort(level, kind="stable")
     number = np.empty(len(order), np.int64)
@@ -57,7 +67,7 @@ def folded_occurrences(texts: Sequence[str], limits: Limits) -> Occurrences:
 
 
 def variants(texts: Sequence[str]) -> dict[str, tuple[bytes, ...]]:
-    """Return how each character may be written, in all cases; equivalent characters share one tuple."""
+    """Return all spellings of each character, in UTF-8; equivalent characters share one tuple."""
     equivalents = case_table(ascii_only=False).equivalents
     spelled: dict[tuple[int, ...], tuple[bytes, ...]] = {}
     found = {}
@@ -68,10 +78,7 @@ def variants(texts: Sequence[str]) -> dict[str, tuple[bytes, ...]]:
 
 
 class _Tree:
-    """The beginnings of the texts.
-
-    A state inside a character has the same name for all that may follow: the level counts characters, four to each, and bytes.
-    """
+    """The beginnings of texts. A level is four times the number of characters, plus the bytes of an incomplete one."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -109,16 +116,18 @@ STEPS_OF_LEVEL = 200
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Occurrences:
-    """The automaton that remembers how much of any text the last bytes spell. State 0 is the start: nothing yet.
+    """The automaton that remembers how much of any text the last bytes spell. State 0 is the start.
 
     Args:
-        step: [S, K] int32, state after each class of bytes; every state goes on for ever.
-        byte_class: [256] int64, class of each byte; class 0 holds the bytes of no text.
-        longest: [S] index of the longest text that ends at each state, or -1.
-        depth: [S] bytes of a text that each state has seen, and where a text is complete, the bytes of the longest; where texts
-            may be spelled in any case, of one spelling.
-        fallback: [S] the longest other state that each one's bytes end with; the start for itself. None: states do not fall back.
-        special_tokens: [S] state after each special token that stands in a text. All other ids without text change nothing.
+        step: [S, K] int32, the state after each class of bytes.
+        byte_class: [256] int64, the class of each byte; class 0 has the bytes that are in none of the texts.
+        longest: [S] the index of the longest text that ends at each state, or -1.
+        depth: [S] how many bytes of a text each state has seen; if a text is complete, the bytes of the longest one. If case is
+            ignored, these are the bytes of one spelling.
+        fallback: [S] the longest other state with which the bytes of each state end; itself for the start. None: states do not
+            fall back.
+        special_tokens: For each special token that is part of a text, [S] the state after it. All other ids without text change
+            nothing.
     """
 
     step: NDArray[np.int32]
@@ -130,7 +139,7 @@ class Occurrences:
 
     @classmethod
     def of(cls, texts: Sequence[bytes], limits: Limits) -> Occurrences:
-        """Build the automaton of any number of texts, none of them empty; equal texts count as the first.
+        """Build the automaton of any number of texts that are not empty. Of equal texts, the first counts.
 
         Raises:
             PatternTooLarge: There are more states than allowed, or a text is too long.
@@ -147,7 +156,7 @@ class Occurrences:
         return replace(found, depth=np.where(found.longest >= 0, sizes[found.longest], found.depth))
 
     def without(self) -> ByteDfa:
-        """Return the automaton of the texts in which none of these occurs; ids without text are free, but for special tokens."""
+        """Return the automaton of the texts in which none of these occurs. Ids without text are free, but for special tokens."""
         kept = self.kept()
         number = np.full(len(kept), DEAD, np.int32)
         number[kept] = FIRST_STATE + np.arange(int(kept.sum()))
@@ -162,7 +171,7 @@ class Occurrences:
                 t: np.concatenate([nothing, number[leads[kept]]]) for t, leads in self.special_tokens.items()
             }
             return ByteDfa(step, self.byte_class, accepting, FIRST_STATE, free=free, special_tokens=special_tokens)
-        # A text goes on, rather than another one from further back, where the fallback leads elsewhere.
+        # A byte continues the text of a state, and not only that of its fallback, if both lead to different states.
         below = self.step[self.fallback[kept]]
         below[0] = 0
         goes_on = np.full_like(step, NOT_LISTED)
@@ -172,10 +181,7 @@ class Occurrences:
         return ByteDfa(step, self.byte_class, accepting, FIRST_STATE, Fallback(state, goes_on), free)
 
     def kept(self) -> NDArray[np.bool_]:
-        """Return which states are reached without an occurrence; those, in order, are the live states of `without`.
-
-        A state after an occurrence would be a dead weight in every class.
-        """
+        """Return [S] the states that are reached without an occurrence. In this order, they are the live states of `without`."""
         kept = np.zeros(len(self.step), bool)
         kept[0] = True
         frontier: Ints = np.zeros(1, np.int64)
@@ -196,15 +202,14 @@ def linked(
     longest: NDArray[np.int64],
     limits: Limits,
 ) -> Occurrences:
-    """Add to the tree of some texts what happens where none of them goes on.
+    """Add to the tree of some texts the moves of bytes that continue no text.
 
     Args:
-        levels: First state of each level, and the number of states. Level 0 is the start, and a state's fallback is always on an
-            earlier level.
-        source: [E] state before each step of a text, ascending.
+        levels: The first state of each level, and then the number of states. Level 0 is the start.
+        source: [E] the state before each step of a text, ascending.
         byte: [E] the byte that it reads.
         target: [E] the state after it. Several steps may lead to one state.
-        longest: [S] index of the text that is complete in each state by itself, or -1; changed in place.
+        longest: [S] the index of the text that ends in each state by itself, or -1; changed in place.
         limits: Bound on the number of states.
 
     Raises:
@@ -227,7 +232,7 @@ def linked(
         nodes = np.arange(first, last)
         parent, read = source[entry[nodes]], symbol[entry[nodes]]
         depth[nodes] = depth[parent] + 1
-        # The fallback of a state: what its parent's fallback does on the same byte. It is on an earlier level, which is ready.
+        # The fallback of a state is where its parent's fallback leads with the same byte. Its level is earlier, so it is ready.
         fallback[nodes] = np.where(parent == 0, 0, step[fallback[parent], read])
         step[nodes] = step[fallback[nodes]]
         own = slice(first_step[first], first_step[last])

@@ -12,8 +12,8 @@ is `item read`, state 4 is `after F`, and move 0 pushes F and leads to the start
     item read    0        0             2        pop: -1    1 (finished)
     after F      0        0             0        3          0
 
-Invariants: a number from 0 on is a state, 0 is `DEAD` and 1 is `FINISHED`. -1 is `POP`, -2 is move 0, -3 is move 1, and so on. So
-a number does not depend on how many states there are, and can be made before all of them are known.
+Invariants: a number from 0 on is a state, 0 is `DEAD` and 1 is `FINISHED`. -1 is `POP`, -2 is move 0, -3 is move 1, and so on.
+So a number does not depend on how many states there are, and can be made before all of them are known.
 """
 
 from __future__ import annotations

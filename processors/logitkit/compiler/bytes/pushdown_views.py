@@ -1,4 +1,4 @@
-"""Which ways lead out of each node of a pushdown automaton, and how many further frames they take.
+"""Where texts leave each node of a pushdown automaton, and how many further frames they need for that.
 
 A *view* is a node and the symbols that may be looked at there: all of them after a symbol was read, or those that a pop looks at
 again. An *exit* of a view is a node and symbols that pop there the frame that was innermost in the view, or the end of the text.
@@ -8,9 +8,11 @@ fixed points.
 By hand, for `sum ::= item ("+" item)*` and `item ::= "1" | "(" sum ")"` as in `bytes.pushdown_dfa`: the only exits are `item
 read` with `)`, and the end of the text. They can be reached from everywhere without a further frame.
 
-The number of frames that a view *needs* is the least number of further frames within which an exit is reached. After each frame
-of a stack is popped, there must be room for the need of the view there as well, whatever the exit; so a frame is pushed only
-where there is room for the most that is needed after it.
+A view *needs* the least number of further frames with which an exit is reached. When a frame is popped, there must be room for
+the need of the view that follows, whichever the exit is. So a frame is pushed only if there is room for the most that may be
+needed after it.
+
+Invariants: the view of a node with all symbols has the number of the node.
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ from logitkit.limits import Limits
 
 __all__ = ["Rows", "Views", "bits"]
 
-# For each node, masks of symbols and what they do: a `PushdownStep`, in which nodes are the states.
+# For each node, sets of symbols as masks, each with its step: a `PushdownStep`, in which nodes are the states.
 Rows: TypeAlias = list[list[tuple[int, int]]]
 
-# More bits than these are found together.
+# More than this many bits are found together, with numpy.
 FEW_BITS = 15
 
 # The cost of finding once more which exits a view or a move has, and of passing its exits on to others, in steps.
@@ -58,7 +60,7 @@ def bits(mask: int) -> Iterable[int]:
 
 
 class Views:
-    """The views of an automaton; the view of a node with all symbols has the number of the node.
+    """The views of an automaton, and their exits and needs.
 
     Args:
         rows: The effect of symbols in each node.
@@ -68,11 +70,11 @@ class Views:
         limits: Bound on the work.
 
     Attributes:
-        exit_of: For each view, the number of its exit in its own node, or -1.
+        exit_of: For each view, the number of the exit in its own node, or -1.
         after: For each exit, the view after each frame that it may pop.
-        exits: For each view, its exits, as a mask, however many further frames they take.
+        exits: For each view, the exits that can be reached with any number of further frames, as a mask.
         need: For each view, how many further frames it needs; `NEVER` if it has no exit.
-        frame_need: For each frame, the most that is needed after it.
+        frame_need: For each frame, the most further frames that are needed after it.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class Views:
             done += 1
 
     def _before(self) -> list[list[int]]:
-        """Return which views lead to each view, and then to each move."""
+        """Return for each view, and then for each move, the views that lead to it."""
         before: list[list[int]] = [[] for _ in range(len(self.views) + len(self.target))]
         for view, ways in enumerate(self.does):
             for does in ways:
@@ -141,10 +143,10 @@ class Views:
         return before
 
     def only_useful(self) -> bool:
-        """Forget the exits after which some frame leaves no text, and need to reach one of the others only.
+        """Leave out the exits after which some frame has no text, so that needs are those of the useful exits.
 
         Returns:
-            Whether all nodes that reading a symbol leads to have such an exit. If not, nothing is changed.
+            Whether all nodes to which a symbol leads have a useful exit. If not, nothing is changed.
         """
         before = self.own, self.after, self.exits, self.need, self.frame_need, self.every_exit
         self.every_exit = False
@@ -165,7 +167,7 @@ class Views:
         return False
 
     def _settle(self) -> None:
-        """Work out the exits of all views, and what views and frames need."""
+        """Find the exits of all views, and the needs of views and frames."""
         self.frame_need = [0] * (1 + max([f for move in self.pushed for f in move], default=-1))
         while True:
             self.exits, self.need = self._levels()
@@ -186,14 +188,14 @@ class Views:
         return found
 
     def _levels(self) -> tuple[list[int], list[int]]:
-        """Return the exits of each view, and how many further frames it needs, as the frames' needs are known so far."""
+        """Return the exits and the need of each view, given the needs of frames as far as they are known."""
         count = len(self.views)
         need = [NEVER] * count
         # For each number of further frames, the exits of each view, and then of each move.
         history: list[list[int]] = []
         moved: dict[int, list[int]] = {}
-        # A level depends on the last `longest` levels before it, and every move is possible from some level on. Later, nothing
-        # changes.
+        # A level depends on the `longest` levels before it, and every move is possible from some level on. After that many levels
+        # without a change, nothing changes any more.
         longest = max(map(len, self.pushed), default=0)
         room = [
             max(len(self.pushed[m]), *(i + self.frame_need[f] for i, f in enumerate(self.pushed[m])))
@@ -222,12 +224,12 @@ class Views:
                 return reached[:count], need
 
     def _reached(self, exits: list[int], moved: dict[int, list[int]], fresh: Iterable[int]) -> list[int]:
-        """Return the exits of views and moves, given those without a symbol more and where moves lead after their frames.
+        """Return the exits of views and moves that are reached through further symbols.
 
         Args:
             exits: The exits that are known.
-            moved: The moves that lead to views after their frames.
-            fresh: The views and moves of which others do not know all exits.
+            moved: For each view, the moves after whose frames it comes.
+            fresh: The views and moves whose exits have not been passed on to all others.
         """
         found = exits[:]
         todo = [*fresh]
@@ -244,7 +246,7 @@ class Views:
         return found
 
     def _after_call(self, history: list[list[int]], move: int) -> list[int]:
-        """Return the views in which the frames of a move may all be popped again, with as many further frames as are allowed."""
+        """Return the views after all frames of a move are popped again, with as many further frames as the level allows."""
         frames, here = self.pushed[move], [self.target[move]]
         for frame, reached in zip(reversed(frames), history[len(history) - len(frames) :], strict=True):
             ends = 0
@@ -254,7 +256,7 @@ class Views:
         return here
 
     def _popped(self, ends: int, frame: int) -> list[int]:
-        """Return the views after some exits pop a frame."""
+        """Return the views after a frame is popped at some exits, a mask."""
         found = self.popped.get((ends, frame))
         if found is None:
             views = [self.after[end].get(frame) for end in bits(ends)]

@@ -1,4 +1,13 @@
-"""Special tokens in automata over bytes: where a token without text leads from each state."""
+"""Special tokens in automata over bytes: where a token without text leads from each state.
+
+A language may name a special token, such as `<call>`. It is a symbol of its own, like a byte. All other ids without text are
+illegal, or they are *free* in a state: then they are legal and change nothing, as in free text.
+
+By hand, for any text and then the special token 7: state 2 is free. Token 7 leads from state 2 to state 3, in which the text is
+complete. Another id without text leads from state 2 to state 2, and is dead in state 3.
+
+Invariants: a special token has a class of its own, after the classes of all other tokens.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +34,15 @@ __all__ = [
 
 SpecialTokens: TypeAlias = Mapping[int, NDArray[np.int64]]
 
-# In place of a special token: all other ids without text. An automaton has either this or free states.
+# In place of an id: all other ids without text. An automaton has either this symbol or free states.
 OTHERS = -1
 
-# In place of a special token: all other ids with text, each as a whole, whatever its text is.
+# In place of an id: all other ids with text, each as a whole, whatever its text is.
 WHOLE = -2
 
 
 def free_states(dfa: ByteDfa | NestedDfa) -> NDArray[np.bool_]:
-    """Return in which states ids without text are free."""
+    """Return [S] the states in which ids without text are free."""
     return np.zeros(len(dfa.step), bool) if dfa.free is None else dfa.free
 
 
@@ -63,7 +72,7 @@ def with_special_tokens(
         return class_of, transitions
     has_text = node_of_id > 0
     class_of = class_of.astype(np.int32)
-    # The special token that stands for many comes first, so that the others take their tokens from it.
+    # `OTHERS`, which stands for many ids, comes first, so that special tokens with an id of their own overwrite it.
     special_tokens = dict(sorted(special_tokens.items()))
     for number, token in enumerate(special_tokens, len(transitions)):
         class_of[~has_text if token == OTHERS else token] = number
@@ -75,17 +84,20 @@ def with_special_tokens(
 def without_ends(
     special_tokens: SpecialTokens, accepting: NDArray[np.bool_], free: NDArray[np.bool_] | None, eos_ids: Sequence[int]
 ) -> tuple[SpecialTokens, dict[int, NDArray[np.bool_]]]:
-    """Return special tokens of which no EOS id leads anywhere, and in which states the EOS ids among them end the sequence.
+    """Take the EOS ids out of special tokens.
 
-    Such an id ends a text that is complete with it. No text goes on after it, as generation has ended. Where a text is complete
-    without any of them, and the vocabulary has no other EOS id, all of them end it. This does not hold where ids without text are
-    free: there, an id that leads nowhere is banned.
+    An EOS id ends the sequence, so as a special token it is legal only where it completes the text. If all EOS ids are special
+    tokens, then a text that is complete without any of them must still end, so all of them are legal there. In states in which
+    ids without text are free, this does not hold: there, an id that leads nowhere is banned.
 
     Args:
         special_tokens: Where each special token leads.
-        accepting: [S] where a text is complete.
-        free: [S] where ids without text are free; None: nowhere.
-        eos_ids: Ids that end a sequence.
+        accepting: [S] the states in which a text is complete.
+        free: [S] the states in which ids without text are free; None: there are none.
+        eos_ids: The ids that end a sequence.
+
+    Returns:
+        The special tokens, in which EOS ids lead nowhere; and for each EOS id among them, [S] the states in which it is legal.
     """
     ends = {end: accepting[special_tokens[end]] for end in eos_ids if end in special_tokens}
     if ends and len(ends) == len(eos_ids):
@@ -97,12 +109,12 @@ def without_ends(
 
 
 def without(dfa: ByteDfa, tokens: Iterable[int]) -> SpecialTokens:
-    """Return the special tokens of an automaton and some more that are dead in every state."""
+    """Return the special tokens of an automaton, and some tokens that are dead in every state."""
     return {**dfa.special_tokens, **{token: np.zeros(len(dfa.step), np.int64) for token in tokens}}
 
 
 def _of_tokens(class_of: Ints, transitions: TransitionColumns) -> TransitionColumns:
-    """Return columns that do nothing where no token has the class: what no token does keeps no state alive."""
+    """Return columns in which classes without a token are dead, so that they keep no state alive."""
     used = np.bincount(class_of, minlength=len(transitions))[: len(transitions)] > 0
     count = np.diff(transitions.start)
     keep = np.repeat(used, count)

@@ -1,9 +1,15 @@
-"""Automata that stand in another one many times, as the strings of a schema do: each is built once, and copied in place.
+"""Automata that stand in another one many times, as strings do in a schema: each is built once, and copied to these places.
 
-A *string fragment* calls nothing. It ends with a byte after which none of its texts goes on, as a string ends with its closing
-quote. An *instance* of it is a run of states in a `NestedDfa`, and each end of the instance leads to a state outside of it. All
-instances do the same with a token up to their end. So what tokens do in a fragment is worked out once for each vocabulary
-(`compiler.tokens.fragments.fragment_tokens`), and an automaton with instances is put together from that.
+A *string fragment* calls nothing. Each of its texts ends with a byte after which no text continues, as a string ends with its
+closing quote. An *instance* of it is a run of states in a `NestedDfa`, and each end of the instance leads to a state outside of
+it. Up to the end, a token does the same in all instances. So the effects of tokens in a fragment are found once for each
+vocabulary (`compiler.tokens.fragments.fragment_tokens`), and an automaton with instances is put together from them.
+
+By hand, for strings of the letters `a` and `b`, after the opening quote: state 2 is the start, both letters lead from it to
+itself, and the closing quote is end 0. If the fragment counts up to 5 characters, both letters count, and end 0 is legal with a
+count of 0 to 5.
+
+Invariants: a fragment has no states for counts; a count stands beside the state. An end is a number, not a state.
 """
 
 from __future__ import annotations
@@ -33,28 +39,28 @@ __all__ = [
 # The byte that begins a fragment.
 QUOTE = ord('"')
 
-# More than is ever counted.
+# The greatest count.
 MOST = 2**31 - 1
-# More than any text needs.
+# More than any state needs.
 NEVER = 2**30
-# Marks a state that is legal with any count: lower than any number.
+# The need of a state that is legal with any count; lower than any number.
 ANY_COUNT = -(2**31)
-# The bounds of an end with which a text of any length may end.
+# The bounds of an end that is legal with any count.
 UNBOUNDED = (0, MOST)
 
 
 class Counted(NamedTuple):
-    """How many moves of some kind the texts of a fragment make: those that begin a character, or that read a certain byte.
+    """The moves that a fragment counts in its texts: those that begin a character, or those that read a certain byte.
 
-    A state is legal with a count if both together, the count and what the state needs, are at most `most`. Where the texts that
-    may end in several ways have bounds that differ, `most` is the highest bound, and what a state needs up to a lower one has the
-    difference added. So one bound is enough for all states, whichever end they lead to.
+    A state is legal with a count if the count plus the need of the state is at most `most`. If ends have different bounds,
+    `most` is the highest one. To the need of a state that leads to an end with a lower bound, the difference is added. So one
+    bound is enough for all states.
 
     Args:
-        most: The greatest number up to the end with the highest bound.
-        counts: [S, K] bool, whether a move counts, for each state and class of bytes. The move to an end never counts.
-        needed: [S] the least number that must follow in each state, or `ANY_COUNT`.
-        ends: For each end, the least and the greatest number with which a text may end there, or `UNBOUNDED`.
+        most: The highest of the greatest counts of all ends.
+        counts: [S, K] bool, whether the move of a state with a class of bytes counts. A move to an end never counts.
+        needed: [S] the need of each state: how many moves that count must follow at least, or `ANY_COUNT`.
+        ends: For each end, the least and the greatest count with which it is legal, or `UNBOUNDED`.
     """
 
     most: int
@@ -63,9 +69,9 @@ class Counted(NamedTuple):
     ends: tuple[tuple[int, int], ...]
 
     def at_ends(self, fragment: StringFragment) -> NDArray[np.int64]:
-        """Return [S, 2] the least and the greatest number with which a text may end in each state of its fragment.
+        """Return [S, 2] the least and the greatest count with which a text may end in each state of the fragment.
 
-        All ends that one state leads to have the same bounds. Where a state leads to none, the bounds mean nothing.
+        All ends to which one state leads have the same bounds. The bounds of a state that leads to no end have no meaning.
         """
         found = np.zeros((fragment.states, 2), np.int64)
         state, symbol = np.nonzero(NestedStep.is_end(fragment.step))
@@ -75,14 +81,15 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class StringFragment:
-    """A fragment, after the byte that begins it.
+    """A fragment, after its first byte.
 
     Args:
-        step: [S, K] int32, what each class of bytes does in each state (`NestedStep`): 0 is dead, 1 is unused, and none calls.
-        byte_class: [256] int64, class of each byte.
-        marks: For each end, the set of marks of the rules that the text belongs to, as bits.
-        counted: The moves that its texts are counted by, in place of having states for each count; None: nothing is counted.
-        is_text: Whether it is free text, which no quote begins and any byte may end.
+        step: [S, K] int32, the step of each state with each class of bytes (`NestedStep`): to a state or an end. State 0 is dead,
+            and state 1 is unused.
+        byte_class: [256] int64, the class of each byte.
+        marks: For each end, the marks of the rules that the text belongs to, as bits.
+        counted: The moves that it counts; None: it does not count.
+        is_text: Whether it is free text, which begins without a quote and may end with any byte.
     """
 
     step: NDArray[np.int32]
@@ -93,12 +100,12 @@ class StringFragment:
 
     @classmethod
     def of(cls, dfa: ByteDfa, marks: list[int]) -> StringFragment:
-        """Take the ends out of an automaton.
+        """Turn the ends of an automaton, which are states there, into ends of a fragment.
 
         Args:
             dfa: The automaton.
-            marks: The marks of the first states, from the start state on. 0 means that a state is not an end, and so it does for
-                all states after them.
+            marks: The marks of its states, from the start state on; 0 for a state that is not an end. States after these are not
+                ends either.
         """
         ends = [FIRST_STATE + state for state, found in enumerate(marks) if found]
         kept = np.setdiff1d(np.arange(len(dfa.step)), ends)
@@ -109,7 +116,7 @@ class StringFragment:
 
     @property
     def states(self) -> int:
-        """Number of its states; the first two stand for none, and the third one is the start."""
+        """Number of its states, with states 0 and 1; state 2 is the start."""
         return len(self.step)
 
     @property
@@ -118,7 +125,7 @@ class StringFragment:
         return len(self.step) - FIRST_STATE
 
     def holds(self, text: bytes) -> bool:
-        """Whether a text is one of its texts, up to the byte that ends it."""
+        """Whether a text, with its last byte, belongs to the fragment."""
         state, count = FIRST_STATE, 0
         for symbol in self.byte_class[list(text)].tolist():
             if state == DEAD or NestedStep.is_end(state):
@@ -133,7 +140,7 @@ class StringFragment:
 
     @cached_property
     def highest_counts(self) -> NDArray[np.int64]:
-        """[S] a count that no row in a state exceeds, of a fragment that counts; -1 where no row is."""
+        """[S] a count that no row in a state exceeds, for a fragment that counts; -1 for states in which no row is."""
         assert self.counted is not None
         possible = np.clip(self.counted.most - self.counted.needed, 0, MOST)
         found = np.full(self.states, -1)
@@ -147,14 +154,14 @@ class StringFragment:
             np.maximum.at(
                 found, target, np.minimum(found[source] + self.counted.counts[source, symbol], possible[target])
             )
-            # A loop may count one move after another, so whatever is reached again may have all that are possible.
+            # A loop may count again and again, so a state that is reached again may have any count that is possible.
             found = np.where((before >= 0) & (found != before), possible, found)
             fresh = np.flatnonzero(found != before)
         return found
 
     @cached_property
     def key(self) -> bytes:
-        """A digest of the content, by which what is known of a fragment is found."""
+        """A digest of the content, by which equal fragments are found."""
         bounds = () if self.counted is None else (self.counted.most, self.counted.ends)
         return hashlib.sha256(self.uncounted_key + repr(bounds).encode()).digest()
 
@@ -168,7 +175,7 @@ class StringFragment:
         return digest.digest()
 
     def with_class_of(self, byte: int) -> StringFragment:
-        """Return the same fragment with a class of bytes for one byte alone."""
+        """Return the same fragment, in which one byte has a class of its own."""
         shared = self.byte_class[[byte]]
         if np.count_nonzero(self.byte_class == shared) == 1:
             return self
@@ -196,14 +203,14 @@ def counting(
 
     Args:
         fragment: The fragment. Its first states are those in which a character may begin.
-        needed: [N] the least number of characters that must follow in each of these, up to an end, or `ANY_COUNT`; see `Counted`.
-        within: The greatest number of states inside of one character.
+        needed: [N] how many characters must follow at least in each of these states, or `ANY_COUNT`; see `Counted`.
+        within: The most states inside of one character, one after another.
         ends: For each end, the least and the greatest number of characters before its last byte, or `UNBOUNDED`.
     """
     between = FIRST_STATE + len(needed)
     found = np.full(fragment.states, 0)
     found[FIRST_STATE:between] = needed
-    # A state inside of a character leads to those after it.
+    # A state inside of a character needs what the states after the character need.
     inside = fragment.step[between:]
     found[between:] = NEVER
     for _ in range(within):

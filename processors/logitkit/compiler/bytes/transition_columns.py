@@ -1,7 +1,12 @@
-"""Where tokens lead from each state of an automaton: one column of its table for each token or class of tokens.
+"""Transition columns: where a byte, a token or a class of tokens leads from each state of an automaton.
 
-A column is a default target plus exceptions. After most bytes most states are dead, so the default is `DEAD`, and few states are
-exceptions. Where an automaton looks for texts, most states do what the start state does, which then is the default.
+A column is a default target plus exceptions. With most bytes, most states are dead, so the default is `DEAD` and few states are
+exceptions. In an automaton that looks for texts, most states do what the start state does, so its target is the default.
+
+By hand, for the pattern `[ab]c` with the states 2, 3 and 4: the column of `a` has the default 0 and the exception 2 -> 3. The
+column of `ac` has the default 0 and the exception 2 -> 4.
+
+Invariants: within a column, exceptions are ascending by state, and none has the default as its target.
 """
 
 from __future__ import annotations
@@ -19,24 +24,24 @@ from logitkit.vocabulary.ranges import expand
 # Integers of any width: states are kept as narrow as they come.
 Ints: TypeAlias = NDArray[Any]
 
-# Where columns have more exceptions than this, they are copied one by one.
+# Columns with more exceptions than this on average are copied one by one.
 MANY = 64
 
 # Tables of at most this many moves are looked at as a whole.
 SMALL = 2**14
 
-# States of an automaton that are looked at to find their commonest target.
+# This many states of an automaton are looked at to find the commonest target.
 SEEN = 512
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TransitionColumns:
-    """Transition columns, compressed.
+    """Some transition columns.
 
     Args:
-        default: [C] target from the states that are not listed.
+        default: [C] the target from the states that are not listed.
         start: [C + 1] where the exceptions of each column begin.
-        source: Source state of each exception, ascending within a column.
+        source: The state of each exception, ascending within a column.
         target: Its target, never the default.
     """
 
@@ -74,11 +79,12 @@ class TransitionColumns:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Moves:
-    """The moves of an automaton by byte class, a row each, in the narrowest integers that hold them.
+    """The moves of an automaton: a row for each class of bytes, in 16 bits if they fit.
 
     Args:
-        step: [K, S] target of each state.
-        goes_on: [K, S] the same, and `NOT_LISTED` where a state only does what it falls back to does; None without fallbacks.
+        step: [K, S] the target of each state.
+        goes_on: [K, S] the same, but `NOT_LISTED` where a state does what the state does that it falls back to; None: no state
+            falls back.
         start: The start state.
     """
 
@@ -97,14 +103,14 @@ class Moves:
 def of_bytes(moves: Moves) -> TransitionColumns:
     """Return the column of every byte class.
 
-    The commonest target is the default, as far as some of the states show; with a fallback it is what the start state does, and a
-    state lists only what differs from the state that it falls back to.
+    The default is the commonest target, as far as a sample of states shows. If states fall back, the default is the target of the
+    start state, and a state lists only what differs from the state that it falls back to.
     """
     if moves.goes_on is None:
         columns = moves.step
         default = np.zeros(len(columns), columns.dtype)
         listed = columns != DEAD
-        # Death is the commonest by far; where it may not be, look.
+        # The commonest target is `DEAD` in most columns; look only at those in which it may not be.
         states = columns.shape[1] - FIRST_STATE
         live = listed.sum(axis=1) if listed.size <= SMALL else np.array([*map(np.count_nonzero, listed)])
         for c in np.flatnonzero(2 * live >= states).tolist():
@@ -121,7 +127,7 @@ def of_bytes(moves: Moves) -> TransitionColumns:
         which, source = np.nonzero(listed)
         count = np.bincount(which, minlength=len(columns))
         return TransitionColumns(default, starts(count), source.astype(columns.dtype), columns[which, source])
-    # Row by row: arrays of all exceptions at once would be memory new from the system, whose pages cost more than the calls.
+    # Row by row, because arrays of all exceptions at once would take new memory from the system, which costs more than the calls.
     sources = [np.flatnonzero(row).astype(columns.dtype) for row in listed]
     targets = [row.take(source) for row, source in zip(columns, sources, strict=True)]
     return TransitionColumns(
@@ -134,7 +140,7 @@ def then_byte(moves: Moves, table: TransitionColumns, which: Ints, symbol: Ints)
     place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
     states = moves.step.shape[1]
     default = moves.step[symbol, table.default[which]]
-    # A state that gets no further does from here on what it falls back to does.
+    # A target that is `NOT_LISTED` is dropped: from there on, the state does what the state does that it falls back to.
     step = moves.step if moves.goes_on is None else moves.goes_on
     target = step.ravel().take((symbol * states)[owner] + table.target[place])
     keep = target != default[owner]
@@ -157,7 +163,7 @@ def contents(table: TransitionColumns) -> list[tuple[int, bytes]]:
 
 
 def merge(table: TransitionColumns) -> tuple[TransitionColumns, Ints]:
-    """Keep one of equal columns, the dead one as number 0.
+    """Keep one of each group of equal columns; the dead column has number 0.
 
     Returns:
         The distinct columns, and the new number of each old one.

@@ -1,7 +1,13 @@
 """From characters to bytes: UTF-8 as a tree of decisions.
 
-The bytes of a character lead from the root to a leaf. Subtrees that decide alike are one node, so `.` needs a
-handful of nodes and Unicode's word characters a few hundred. Every state of an automaton shares the tree.
+The bytes of a character lead from the root to a leaf: the class of the character. Equal subtrees are one node, so `.` needs a
+handful of nodes, and Unicode's word characters a few hundred. All states of an automaton share the tree.
+
+By hand, for a pattern that reads `é` (C3 A9) and no other character beyond ASCII: the lead byte C3 leads to a node of height 1,
+which has the leaf 1 for A9 and the leaf 0, which is dead, for the other 63 continuation bytes. All other lead bytes lead to
+node 0.
+
+Invariants: node 0 is dead. Two nodes of the same height have different children.
 """
 
 from __future__ import annotations
@@ -21,12 +27,12 @@ LEADS = (
     (3, np.arange(0xF0, 0xF5), (np.arange(0xF0, 0xF5) & 0x07) << 18),
 )
 FIRST_LEAD = 0xC2
-# Code points below these are overlong in that many continuation bytes.
+# Code points below these are overlong with this many continuation bytes.
 SMALLEST = {1: 0x80, 2: 0x800, 3: 0x10000}
 
 NOWHERE = bytes(64 * 8)
 
-# A partition of this many runs or more is that of a rare pattern, and its tree is not kept.
+# From this many runs on, a pattern is rare, and its tree is not kept.
 MANY_RUNS = 4096
 
 
@@ -37,7 +43,7 @@ class Beyond:
     Args:
         bounds: First code point of each run but the first, which reaches back into ASCII, as the bytes of int64.
         classes: Class of each run.
-        symbols: The symbol of the alphabet that is each class.
+        symbols: The symbol of the alphabet for each class.
     """
 
     bounds: bytes
@@ -46,7 +52,7 @@ class Beyond:
 
     @classmethod
     def of(cls, alphabet: Alphabet) -> Beyond:
-        """Number the symbols beyond ASCII as they come, so that alphabets which differ in ASCII alone have the same classes."""
+        """Number the symbols beyond ASCII in order, so that alphabets that differ only in ASCII have the same classes."""
         cut = int(alphabet.bounds.searchsorted(0x80, side="right"))
         number = {0: 0}
         runs = [number.setdefault(symbol, len(number)) for symbol in alphabet.symbols[cut - 1 :].tolist()]
@@ -55,16 +61,17 @@ class Beyond:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Utf8Tree:
-    r"""The decisions of UTF-8 beyond ASCII. It may have several roots, whose trees share their equal nodes.
+    r"""The decisions of UTF-8 beyond ASCII. There may be several roots, whose trees share equal nodes.
 
-    Most patterns share a few trees, such as that of `.` or of `\d`: a tree knows neither symbols nor states, and is made once.
+    Many patterns have the same tree, such as that of `.` or of `\d`. It contains neither symbols nor states, so it is built once.
 
     Args:
-        heights: [N] continuation bytes that a node still expects; node 0 is dead.
-        children: [N, 64] by continuation byte: a leaf where the height is 1, else a node.
-        shown: [N, K] the child for one byte of each kind of continuation bytes that no node tells apart.
-        leads: [roots, kinds] for each kind of lead bytes, its node.
-        byte_class: [128] kind of each byte from 0x80 on: 0 leads nowhere, then those of continuation bytes, then of lead bytes.
+        heights: [N] how many continuation bytes a node still expects; node 0 is dead.
+        children: [N, 64] the child for each continuation byte: a leaf if the height is 1, else a node.
+        shown: [N, K] the child for each kind of continuation bytes. Bytes of one kind lead to the same child in every node.
+        leads: [roots, kinds] the node for each kind of lead bytes.
+        byte_class: [128] the kind of each byte from 0x80 on: 0 if it leads nowhere, then the kinds of continuation bytes, and
+            then those of lead bytes.
         below: For each root, the nodes below it.
     """
 
@@ -83,7 +90,7 @@ class Utf8Tree:
 
     @classmethod
     def of(cls, beyond: Beyond, roots: tuple[tuple[int, ...], ...]) -> Utf8Tree:
-        """Return the tree whose roots each lead every class of characters to a leaf of its own choice; leaf 0 is dead."""
+        """Return the tree whose roots lead each class of characters to a leaf, given these leaves; leaf 0 is dead."""
         make = _tree if len(beyond.classes) < MANY_RUNS else _tree.__wrapped__
         return make(beyond.bounds, beyond.classes, roots)
 
@@ -112,7 +119,7 @@ def _tree(bounds: bytes, classes: tuple[int, ...], roots: tuple[tuple[int, ...],
 
 
 def _below(level: NDArray[np.int64], heights: NDArray[np.int64], children: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return some nodes and all below them, dead ones not."""
+    """Return some nodes and all nodes below them, without the dead one."""
     found = []
     while len(level):
         level = np.unique(level[level != 0])
@@ -122,7 +129,7 @@ def _below(level: NDArray[np.int64], heights: NDArray[np.int64], children: NDArr
 
 
 def _kinds(columns: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int]]:
-    """Group bytes by content, given as a row for each; what leads nowhere is 0.
+    """Group bytes with equal rows; bytes whose row is dead are of kind 0.
 
     Returns:
         The kind of each byte, and the first byte of each kind from 1 on.
@@ -134,10 +141,10 @@ def _kinds(columns: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int]]:
 
 
 class _Builder:
-    """Numbers the nodes of a tree as they are met.
+    """Gives numbers to the nodes of a tree, in the order in which they are met.
 
     Args:
-        bounds: First code point of each run; the first run reaches back to 0.
+        bounds: The first code point of each run; the first run begins at 0.
     """
 
     def __init__(self, bounds: NDArray[np.int64]) -> None:
@@ -147,7 +154,7 @@ class _Builder:
         self.known: dict[tuple[int, bytes], int] = {}
 
     def root(self, leaves: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the node of each lead byte, where the runs lead to these leaves."""
+        """Return the node of each lead byte, given the leaf of each run."""
         self.leaves = leaves
         return np.concatenate([self.nodes(height, first, SMALLEST[height]) for height, _, first in LEADS])
 
@@ -174,14 +181,14 @@ class _Builder:
         return result
 
     def uniform(self, height: int, leaf: int) -> int:
-        """Return the node all of whose characters lead to one leaf."""
+        """Return the node whose characters all lead to one leaf."""
         if leaf == 0:
             return 0
         below = leaf if height == 1 else self.uniform(height - 1, leaf)
         return self.numbered(height, np.full((1, 64), below, np.int64))[0]
 
     def numbered(self, height: int, rows: NDArray[np.int64]) -> list[int]:
-        """Return the nodes whose children are these rows; equal ones are one node, and those that lead nowhere are node 0."""
+        """Return the node for each row of children. Equal rows have the same node, and a dead row has node 0."""
         content = rows.tobytes()
         found: list[int] = []
         for i in range(len(rows)):

@@ -1,16 +1,21 @@
-r"""From characters to bytes without copies: what follows the first byte of a character is called.
+r"""From characters to bytes without copies: the bytes after the first byte of a character are called.
 
-UTF-8 has a few hundred states for the characters of `\w`, and `to_bytes` has a copy of them for each place of a pattern in which
-such a character may stand: 60,000 states for `\w{1,64}@\w{1,63}(\.\w{1,63}){1,3}`, which has 320 places. Here all places call
-the same states. The first byte of a character pushes a frame, which says where each kind of character leads from there; its
-last byte pops it:
+UTF-8 has a few hundred states for the characters of `\w`, and `to_bytes` copies them for each place of a pattern where such a
+character may stand. The pattern `\w{1,64}@\w{1,63}(\.\w{1,63}){1,3}` has 320 places, so it would have 60,000 states. Here, all
+places call the same states. The first byte of a character pushes a frame, which says where each kind of character leads. Its
+last byte pops the frame.
 
-    place 7, reading "é"    C3 ──▶ inside of a character, frame of place 7    A9 ──▶ place 8
+By hand, for place 7 of a pattern, which reads `é`:
 
-- A place pushes the frame of what it reads: places that lead to the same places share it.
-- A call begins at a node of a tree of decisions, as in `utf8`. There is a tree for each set of characters that some place reads,
-  so whatever the tree allows leads on after each frame with which it is entered. No text gets stuck inside of a character.
-- An end says which kind of character was read. There is never more than one frame on the stack, and none between characters.
+    place 7    C3 ──▶ inside of a character, frame of place 7    A9 ──▶ place 8
+
+Invariants:
+
+- Places from which the same kinds of characters lead to the same places share a frame.
+- A call begins at a node of a tree (`utf8`). There is a tree for each set of characters that some place reads. So each
+  character that the tree allows leads on after each frame with which it is entered, and no text gets stuck inside of a
+  character.
+- An end says which kind of character was read. At most one frame is on the stack, and none between characters.
 """
 
 from __future__ import annotations
@@ -44,7 +49,7 @@ def utf8_subroutines(dfa: SymbolDfa, alphabet: Alphabet, limits: Limits) -> Nest
         limits: Bounds on the number of states, and on the size of their tables.
 
     Returns:
-        None if the automaton reads no character beyond ASCII, or too many different sets of them.
+        The automaton, or None if the given one reads no character beyond ASCII, or too many different sets of them.
 
     Raises:
         PatternTooLarge: A limit is exceeded.
@@ -52,7 +57,7 @@ def utf8_subroutines(dfa: SymbolDfa, alphabet: Alphabet, limits: Limits) -> Nest
     limits.check_work(len(dfa.moves) * alphabet.size // 2)
     alphabet, targets = without_equal_symbols(alphabet, symbol_targets(dfa, alphabet.size))
     beyond = Beyond.of(alphabet)
-    # Row 0 is that of the states that read no such character, as states 0 and 1 are among them.
+    # Row 0 is that of states that read no character beyond ASCII, since states 0 and 1 are among them.
     rows, row_of = np.unique(targets[:, beyond.symbols], axis=0, return_inverse=True)
     read, read_by = np.unique(rows != DEAD, axis=0, return_inverse=True)
     frames, kinds = len(rows) - 1, rows.shape[1]
@@ -76,7 +81,7 @@ def utf8_subroutines(dfa: SymbolDfa, alphabet: Alphabet, limits: Limits) -> Nest
     step = np.zeros((states, width), np.int32)
     step[:places, 1:below] = targets[:, ascii_symbols]
     step[:places, leads:] = called[row_of.ravel()]
-    # Below the last node there is the kind of the character, and it ends.
+    # The leaf after the last byte is the kind of the character, and so the end.
     shown = np.where((tree.heights == 1)[:, None], NestedStep.end(tree.shown), tree.shown + places)
     step[places:, below:leads] = np.where(tree.shown != 0, shown, DEAD)
     accepting = np.zeros(states, bool)

@@ -8,7 +8,7 @@ By hand, for `[a-z<]*` until `<x>`: after `q<`, the state is the node `<` with t
 node `<x` with the same state. If `q` follows instead, the `<` was part of the first text, so it is node 0 with the state after
 `q<q`.
 
-Invariants: the first occurrence of the marker is the marker.
+Invariants: the first part ends where the marker occurs first.
 """
 
 from __future__ import annotations

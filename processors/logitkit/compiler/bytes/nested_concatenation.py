@@ -2,8 +2,7 @@
 
 By hand, for the text `<json>` and then nested lists: the automaton of the text has the states 2 to 8, and that of lists has the
 states 2 to 6. The `>` led to state 8, in which the text is complete. Now it leads to the start of the lists, whose states have
-the numbers 9 to
-13. Calls, ends and frames keep their numbers.
+the numbers 9 to 13. Calls, ends and frames keep their numbers.
 
 Invariants: no text of the first part is a prefix of another one, so the end of the first part is known when it is reached.
 """

@@ -4,8 +4,8 @@ The *cost* of a state is the number of tokens to the closing bracket of its part
 The cost of a frame is that of the state after it. The cost of a row is that of its state and of all its frames together.
 
 By hand, for nested lists such as `[[],[]]` and the tokens `[`, `[[`, `]`, `]]` and a comma: the state after the outer `[` needs
-one token, and so does the frame of an inner list. After `[[` two tokens are needed: although `]]` would do, a token that closes
-a bracket and continues after it does not count, since what it does depends on the frame.
+one token, and so does the frame of an inner list. So after `[[`, two tokens are needed. The token `]]` closes both lists at
+once, but it does not count: a token that closes a bracket and continues does something that depends on the frame.
 
 Invariants: the bound can be kept. From every state some token leads to a state that needs one token less. For this, only moves
 count that nest no deeper than they must, so that there is always room for them. Where characters are counted, only tokens count

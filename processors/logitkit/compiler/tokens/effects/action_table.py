@@ -2,8 +2,7 @@
 
 While an automaton is compiled, `ActionNumbering` numbers every action that is met. Here, only the actions that tokens can have
 get numbers, and each height gets the room that must be left for brackets which the text still has to open. Token suffixes
-become
-classes: a frame has a row in the table of tokens, and this row says what each suffix does after the frame is popped.
+become classes: a frame has a row in the table of tokens, and this row says what each suffix does after the frame is popped.
 
 By hand, for nested lists such as `[[],[]]` with the states 2 to 6, frame 7 of the outermost list and frame 8 of inner lists: if
 the tokens have the classes 1 to 6, suffixes have classes from 7 on, and the suffix `,` has class 8. The token `],` is an action

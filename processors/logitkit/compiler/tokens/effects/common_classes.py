@@ -1,8 +1,8 @@
 """Two automata over one vocabulary, read by *common classes*: classes of tokens that are the same for both.
 
-By hand: tokens 0, 1 and 2 have the classes 1, 1, 2 in one automaton and 1, 2, 2 in the other one. Their common classes are 0, 1
-and
-2: one for each pair (1, 1), (1, 2) and (2, 2) that occurs. The first automaton does the same with common classes 0 and 1.
+By hand: tokens 0, 1 and 2 have the classes 1, 1, 2 in one automaton and 1, 2, 2 in the other one. They have the common
+classes 0, 1 and 2, one for each of the pairs (1, 1), (1, 2) and (2, 2). The first automaton does the same with common classes 0
+and 1.
 
 Invariants: tokens of one common class are of one class in both automata.
 """

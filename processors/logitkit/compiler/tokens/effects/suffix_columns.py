@@ -6,12 +6,12 @@ after each frame.
 
 The column of a byte and a text after it depends only on the byte's class and the text's column:
 
-1. If a state reads the byte, then the state after the byte does what it does with the text. Frames that the byte pushes are
-   below.
-2. If a state reads the byte and then pops a frame, then for each frame the state after it does what it does with the text.
-3. If a state looks at the byte and pops a frame first, then the state after the frame does what it does with the byte and the
-   text. That state may pop again. So ends are done in levels: first the ends whose frames lead only to states that read the
-   byte, then those whose frames lead to ends of the first level, and so on. Ends that lead back to themselves come last, a
+1. A state that reads the byte does what the state after the byte does with the text. If the byte pushes frames, these are on
+   the stack then.
+2. A state that reads the byte and then pops a frame does, for each frame, what the state after the frame does with the text.
+3. A state that looks at the byte and pops a frame first does, for each frame, what the state after the frame does with the byte
+   and the text. That state may pop again. So ends are done in levels: first the ends whose frames lead only to states that read
+   the byte, then those whose frames lead to ends of the first level, and so on. Ends that lead back to themselves come last, a
    cycle at once.
 
 By hand, for nested lists such as `[[],[]]` and the token `],`: the column of `,` leads from state 5, after a value in a list, to

@@ -3,9 +3,9 @@
 A token may end the fragment and continue after it. Only the automaton that contains the fragment knows what the rest of the
 token, its *token suffix*, does there. So here, a token leads to an end of the fragment, and its suffix has a number.
 
-By hand, for strings: of the token `x", "`, the first two bytes belong to the string, and the suffix is `, "`. The token `yz",
-"` leads to the same end and leaves the same suffix, so both are of one class. `x", '` leaves three bytes too, so it is of the
-same *group*, but it leaves another suffix, so it has another class.
+By hand, for strings: of the token `x", "`, the first two bytes belong to the string, and the suffix is `, "`. The token
+`yz", "` leads to the same end and leaves the same suffix, so both are of one class. `x", '` leaves three bytes too, so it is of
+the same *group*, but it leaves another suffix, so it has another class.
 
 The classes of tokens are found as those of any automaton (`token_classes`). For this, an end is a chain of states that counts the
 bytes after it: if a token leads to the third of them, its last three bytes are the suffix. So this first finds groups, and then

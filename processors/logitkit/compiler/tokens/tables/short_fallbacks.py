@@ -5,9 +5,8 @@ the longest chain. So a state at depth d of its chain takes over the rows of the
 state below these. With its own row, it then has as many rows as the lowest bit of d says.
 
 By hand, for a chain of the depths 8 to 0: the state at depth 6, 110 in binary, takes over the row at depth 5, and falls back to
-depth
-4. That state takes over the rows at depths 3, 2 and 1, and falls back to depth 0. So a look-up from depth 6 visits three rows
-instead of seven.
+depth 4. That state takes over the rows at depths 3, 2 and 1, and falls back to depth 0. So a look-up from depth 6 visits three
+rows instead of seven.
 
 Invariants: a chain is not longer than the number of bits of its depth plus one, and a row is not copied more often than that.
 

@@ -195,12 +195,7 @@ class InstanceBuilder:
         return self.roots[key]
 
     def entrances(self, quotes: list[Quote], step: NDArray[np.int32]) -> Entrances:
-        """Find the instance that each quote enters, and decide which fragments are called.
-
-        Args:
-            quotes: The quotes.
-            step: The table of the states in which they are read.
-        """
+        """Find the instance that each quote enters, given the table in which quotes are read; decide which fragments are called."""
         may_be_called = self._callable(quotes)
         rows = []
         for quote in quotes:
@@ -239,12 +234,7 @@ class InstanceBuilder:
         return frame, instance
 
     def add_instances(self, step: NDArray[np.int32], at: Entrances) -> FragmentInstances:
-        """Add the states of instances to a table, and then override states, in place.
-
-        Args:
-            step: The table of all other states.
-            at: Where fragments are entered.
-        """
+        """Add the states of instances to the table of all other states, and then override states, in place."""
         others = len(step)
         fragment = np.array([number for number, _ in self.instances], np.int64)
         first = self._add_copies(step, fragment)

@@ -238,12 +238,8 @@ class _Link:
         opens = np.flatnonzero(index_of[instances.opened] >= 0)
         # For each state: the instance, and the state of the fragment that does the same, the one before the quote included.
         instance = np.concatenate([self.owner[instances.base_state[near]], instances.opened[opens]])
-        local = np.concatenate(
-            [
-                instances.base_state[near] - instances.first[instance[: len(near)]] + FIRST_STATE,
-                np.full(len(opens), fragment.known.states),
-            ]
-        )
+        local = instances.base_state[near] - instances.first[instance[: len(near)]] + FIRST_STATE
+        local = np.append(local, np.full(len(opens), fragment.known.states))
         at, owner = expand(spread.start[local], spread.start[local + 1] - spread.start[local])
         symbol, target = spread.symbol[at], fragment.target[index_of[instance[owner]], spread.entry[at]]
         frame = np.concatenate([np.full(len(near), -1), instances.frame[opens]])[owner]

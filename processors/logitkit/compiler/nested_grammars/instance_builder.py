@@ -195,7 +195,7 @@ class InstanceBuilder:
         return self.roots[key]
 
     def entrances(self, quotes: list[Quote], step: NDArray[np.int32]) -> Entrances:
-        """Find the instance that each quote enters, given the table in which quotes are read; decide which fragments are called."""
+        """Find the instance that each quote enters. `step` is the table in which quotes are read."""
         may_be_called = self._callable(quotes)
         rows = []
         for quote in quotes:

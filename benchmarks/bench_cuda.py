@@ -33,6 +33,7 @@ from benchmarks.cuda_decoding import decoded
 from benchmarks.cuda_peer import beside_xgrammar
 from benchmarks.cuda_steps import subjects, timed
 from logitkit.runtime.constraint import Constraint
+from logitkit.runtime.host_logits import HostAndDevice
 from tests import vocabularies
 from tests.batches import DTYPES
 from tests.registry import ROWS, vocabulary
@@ -48,7 +49,7 @@ def equality(seconds: float) -> dict[str, Any]:
     begin = time.monotonic()
     with counted_launches() as launches:
         for row in ROWS:
-            has_kernels = isinstance(row.processor, Constraint | lk.StopStrings | lk.ThinkingBudget)
+            has_kernels = isinstance(row.processor, Constraint | lk.StopStrings | lk.ThinkingBudget | HostAndDevice)
             for dtype in DTYPES:
                 # To capture a graph takes longer than all steps of a row.
                 differences += compared(row, dtype, has_kernels and dtype == torch.float32)

@@ -55,10 +55,18 @@ def subjects() -> dict[str, Callable[[], Any]]:
         "ThinkingBudget": lambda: lk.ThinkingBudget(100, "</think>", v),
         "ThinkingBudget, spent": lambda: lk.ThinkingBudget(1, "</think>", v),
         "RepetitionPenalty": lambda: lk.RepetitionPenalty(1.1),
+        "FrequencyPenalty, a window": lambda: lk.FrequencyPenalty(0.5, window=512),
+        "NoRepeatNGram": lambda: lk.NoRepeatNGram(3),
+        "Dry": lambda: lk.Dry(0.8, breakers=[10]),
+        "LogitBias": lambda: lk.LogitBias(dict.fromkeys(range(300), 1.0)),
+        "Temperature": lambda: lk.Temperature(0.7),
         "MinP": lambda: lk.MinP(0.1),
         "TopK": lambda: lk.TopK(50),
         "TopP": lambda: lk.TopP(0.9),
         "TypicalP": lambda: lk.TypicalP(0.9),
+        "a chain": lambda: lk.chain(
+            lk.JsonSchema(SCHEMA, v), lk.RepetitionPenalty(1.1), lk.Temperature(0.7), lk.TopK(50), lk.TopP(0.9)
+        ),
     }
 
 

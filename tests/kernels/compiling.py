@@ -46,6 +46,22 @@ STEPS = (
     ("StopStrings texts", torch.float32),
     ("ThinkingBudget of three", torch.float32),
 )
+# Other processors whose steps are compiled, with a long window where one program has all of it.
+OTHERS: tuple[tuple[Any, ...], ...] = (
+    (lk.TopK(5), torch.float32, torch.float16),
+    (lk.TopP(0.5), torch.float32, torch.bfloat16),
+    (lk.TypicalP(0.5), torch.float32),
+    (lk.MinP(0.1), torch.float32),
+    (lk.TopA(0.1), torch.bfloat16),
+    (lk.Temperature(0.5), torch.float32, torch.bfloat16),
+    (lk.RepetitionPenalty(1.2), torch.float32),
+    (lk.FrequencyPenalty(0.2), torch.float32),
+    (lk.FrequencyPenalty(0.2, window=2000), torch.float32),
+    (lk.NoRepeatNGram(3), torch.float32),
+    (lk.Dry(0.8, breakers=(1,), window=2000), torch.float32),
+    (lk.LogitBias({1: 2.0}), torch.float16),
+    (lk.BanTokens([1]), torch.float32),
+)
 
 
 class Variant(NamedTuple):
@@ -74,7 +90,8 @@ def recorded() -> Iterator[list[Variant]]:
     def launch(
         self: Kernel, device: Any, grid: Any, tables: Any, arguments: Any, constants: Any, types: Any, warps: int
     ) -> bool:
-        launches.append(Variant(self, (tables.records, *tables.sizes, *arguments), constants, types, warps))
+        given = arguments if tables is None else (tables.records, *tables.sizes, *arguments)
+        launches.append(Variant(self, tuple(given), constants, types, warps))
         return True
 
     with (
@@ -107,6 +124,14 @@ def variants() -> dict[str, Variant]:
                 at, rows = state.at, (state.at.state, state.stack, state.left)
                 constraint_step(tables, at.slot, at.generation, rows, torch.tensor([1, 2]), torch.zeros(2, COLUMNS))
                 note(f"{name}: advance and mask", launches)
+        for processor, *dtypes in OTHERS:
+            context = lk.Context.of([[], []], COLUMNS)
+            before = len(launches)
+            state = processor.advance(processor.init_state(context), torch.tensor([1, 2]))
+            for dtype in dtypes:
+                processor.process_logits(state, torch.zeros(2, COLUMNS, dtype=dtype), context)
+            for number, launch in enumerate(launches[before:]):
+                found[f"{launch.kernel.name}, {processor}: launch {number}, {launch.types[0]}"] = launch
     return found
 
 

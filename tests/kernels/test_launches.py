@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import sys
 import warnings
 from collections.abc import Iterator
@@ -151,6 +153,44 @@ def test_an_engine_keeps_logits_that_may_not_be_overwritten(name: str, processor
     assert processed.isneginf().any()
 
 
+@pytest.mark.parametrize(
+    ("processor", "dtype", "launches"),
+    [
+        (lk.LogitBias({3: 1.0}), torch.float32, (0, 1)),
+        (lk.BanTokens([3]), torch.float32, (0, 1)),
+        (lk.RepetitionPenalty(1.2), torch.float32, (1, 1)),
+        (lk.FrequencyPenalty(0.2, window=9), torch.float32, (1, 1)),
+        (lk.NoRepeatNGram(3), torch.float32, (1, 1)),
+        (lk.Dry(0.8, breakers=[3]), torch.float32, (1, 1)),
+        (lk.Temperature(0.5), torch.float32, (0, 2)),
+        (lk.MinP(0.5), torch.float32, (0, 3)),
+        (lk.TopA(0.5), torch.float32, (0, 3)),
+        (lk.TopK(5), torch.float32, (0, 5)),
+        (lk.TopK(5), torch.float16, (0, 4)),
+        (lk.TopP(0.5), torch.float32, (0, 6)),
+        (lk.TopP(0.5), torch.bfloat16, (0, 5)),
+        (lk.TypicalP(0.5), torch.bfloat16, (0, 7)),
+        (lk.chain(lk.Regex("[a-c]*", vocabulary()), lk.Temperature(0.5), lk.TopK(5)), torch.float32, (1, 8)),
+    ],
+    ids=str,
+)
+def test_the_launches_of_a_step_are_those_in_the_documentation(
+    processor: Any, dtype: torch.dtype, launches: tuple[int, int]
+) -> None:
+    context = lk.Context.of([[28], [29]], COLUMNS, max_length=20)
+    found = []
+    with kernels() as started:
+        state = processor.init_state(context)
+        for call in (
+            lambda: processor.advance(state, torch.tensor([28, 29])),
+            lambda: processor.process_logits(state, torch.zeros(2, COLUMNS, dtype=dtype), context),
+        ):
+            started.clear()
+            call()
+            found.append(started.total())
+    assert tuple(found) == launches
+
+
 @pytest.fixture
 def fresh() -> Iterator[None]:
     """Forget what the environment says."""
@@ -249,9 +289,10 @@ def test_modules_of_kernels_can_be_imported_without_triton() -> None:
     with mock.patch.dict(sys.modules, without):
         for name in names:
             del sys.modules[name]
-        from logitkit.kernels import branching_step, stop_step, thinking_step
+        from logitkit import kernels as package
         from logitkit.kernels.language import is_installed
 
         assert not is_installed
-        assert [one.__name__ for one in (branching_step, stop_step, thinking_step)]
+        for module in pkgutil.iter_modules(package.__path__, "logitkit.kernels."):
+            importlib.import_module(module.name)
     assert language.is_installed

@@ -8,6 +8,13 @@ parts                     how many programs mask each row of logits
 constraint_step           a step of rows under constraints
 branching_step            the same for rows that may be in several places of an automaton at once
 stop_step, thinking_step  a step of rows that search for stops, and of rows with a thinking budget
+row_sums                  what a truncation needs to know of whole rows: the best score, and the sum of all probabilities
+truncation_step           TopK, TopP and TypicalP, without sorting
+share_step                MinP and TopA
+temperature_step          Temperature
+listed_step               biases, bans, and penalties on tokens that have occurred
+repeat_step               NoRepeatNGram and Dry
+memory_step               a token is added to what rows remember, for penalties
 
 Only code that runs on a device may import the modules with kernels, because they import Triton.
 """

@@ -55,7 +55,7 @@ class Kernel:
         grid: tuple[int, int],
         tables: KernelTables | None,
         arguments: Sequence[Argument],
-        constants: tuple[int, ...],
+        constants: tuple[float, ...],
         types: tuple[Hashable, ...],
         warps: int,
     ) -> bool:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from logitkit.kernels.kernel import Argument
 
-__all__ = ["Parts"]
+__all__ = ["Parts", "programs_of_row"]
 
 # Columns in a strip, and strips in a block; classes at a time. With these, each thread of a program has 16 columns at once.
 STRIP, STRIPS, CLASSES_AT_A_TIME, WARPS = 512, 4, 512, 4
@@ -30,6 +30,11 @@ AT_ONCE = 8
 def _programs(device: torch.device) -> int:
     """Return how many programs fill a device."""
     return AT_ONCE * (torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1)
+
+
+def programs_of_row(device: torch.device, rows: int, width: int) -> int:
+    """Return how many programs divide a row of logits, given the numbers of rows and columns, from 1."""
+    return max(1, min(_programs(device) // rows, -(-width // (STRIP * STRIPS))))
 
 
 class Parts(NamedTuple):
@@ -58,7 +63,7 @@ class Parts(NamedTuple):
         if logits is None:
             return cls()
         (rows, width), strides = logits.shape, logits.stride()
-        number = max(1, min(_programs(logits.device) // rows, -(-width // (STRIP * STRIPS))))
+        number = programs_of_row(logits.device, rows, width)
         # A number for each row, which is 0, then a byte for each class and part: one allocation costs the host less than two.
         size = rows + -(-rows * number * class_width // 4)
         scratch = (torch.empty if number == 1 else torch.zeros)(size, dtype=torch.int32, device=logits.device)

@@ -97,6 +97,7 @@ class FrequencyPenalty(CountedPenalty):
 
     kind = Kind("frequency_penalty", PARAMETERS, main="penalty", order=20, neutral={"penalty": 0.0, "window": 1})
     counts = True
+    change = "SUBTRACT_COUNTED"
 
 
 @dataclass(frozen=True)
@@ -130,3 +131,4 @@ class PresencePenalty(CountedPenalty):
     """
 
     kind = Kind("presence_penalty", PARAMETERS, main="penalty", order=30, neutral={"penalty": 0.0, "window": 1})
+    change = "SUBTRACT"

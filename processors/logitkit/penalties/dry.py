@@ -214,6 +214,15 @@ class Dry(HistoryProcessor[DryState]):
                 host.write(row, ids, given, given - amount)
         return logits
 
+    def _by_kernel(self, state: DryState, logits: Tensor) -> bool:
+        from logitkit.kernels.repeat_step import dry_step
+
+        # Breakers that may begin within a token take an automaton of their own.
+        if state.breakers.heads.shape[1]:
+            return False
+        tokens, length, window, _ = state.history
+        return dry_step(tokens, length, window, state.breakers.single, state.penalties, state.longest, logits)
+
     def _by_tensors(self, state: DryState, logits: Tensor) -> Tensor:
         latest = state.history.latest_tensors()
         if latest.shape[1] < 2:

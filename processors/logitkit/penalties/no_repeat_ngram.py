@@ -97,6 +97,12 @@ class NoRepeatNGram(HistoryProcessor[NoRepeatNGramState]):
                 host.ban(row, tokens if n == 1 else tokens[repeat_ends(tokens, n - 1) + 1])
         return logits
 
+    def _by_kernel(self, state: NoRepeatNGramState, logits: Tensor) -> bool:
+        from logitkit.kernels.repeat_step import ngram_step
+
+        history = state.history
+        return ngram_step(history.tokens, history.length, history.window, state.n, logits)
+
     def _by_tensors(self, state: NoRepeatNGramState, logits: Tensor) -> Tensor:
         latest, n = state.history.latest_tensors(), state.n[:, None]
         # A token completes a run if the tokens before it are the last ones.

@@ -48,6 +48,9 @@ class OccurrencePenalty(HistoryProcessor[S]):
     # The penalty that changes nothing.
     neutral: ClassVar[float]
 
+    # The change that kernels make to logits, a name of `logitkit.kernels.listed_step.Change`.
+    change: ClassVar[str]
+
     # Whether the penalty is multiplied by how often the token occurs.
     counts = False
 
@@ -71,12 +74,11 @@ class OccurrencePenalty(HistoryProcessor[S]):
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
         history, occurred = state.history, state.occurred  # type: ignore[attr-defined]
         check_tokens(type(self).__name__, history.length.shape[0], tokens)
-        in_window = tokens
-        if occurred.ids.shape[1]:
-            in_window = torch.where(occurred.counted.view(-1, *[1] * (tokens.dim() - 1)), -1, tokens)
-            occurred = occurred.add(tokens)
         if history.tokens.shape[1]:
-            history = history.append(in_window)
+            is_counted = occurred.counted.view(-1, *[1] * (tokens.dim() - 1))
+            history = history.append(torch.where(is_counted, -1, tokens) if occurred.ids.shape[1] else tokens)
+        if occurred.ids.shape[1]:
+            occurred = occurred.add(tokens)
         after: S = state._replace(history=history, occurred=occurred)  # type: ignore[attr-defined]
         return after
 
@@ -111,6 +113,18 @@ class OccurrencePenalty(HistoryProcessor[S]):
         given = host.read(row, ids)
         with np.errstate(over="ignore"):
             host.write(row, ids, given, self._changed(given, penalty.astype(given.dtype), np.where))
+
+    def _by_kernel(self, state: Any, logits: Tensor) -> bool:
+        from logitkit.kernels.listed_step import Change, listed_step
+
+        occurred, tokens, change = state.occurred, state.history.tokens, Change[self.change]
+        often = occurred.counts if self.counts else None
+        # Where a kernel is refused, tensor operations change what it would have.
+        if not listed_step(change, occurred.ids, logits, state.penalty, often):
+            self._change_tensors(state, logits, occurred.ids, often)
+        if not listed_step(change, tokens, logits, state.penalty, distinct=False):
+            self._change_tensors(state, logits, tokens, counts_of(tokens) if self.counts else None)
+        return True
 
     def _by_tensors(self, state: Any, logits: Tensor) -> Tensor:
         occurred, tokens = state.occurred, state.history.tokens
@@ -227,6 +241,7 @@ class RepetitionPenalty(OccurrencePenalty[RepetitionState]):
     include_prompt: bool = True
 
     neutral = 1.0
+    change = "DIVIDE"
     kind = Kind(
         "repetition_penalty",
         {"penalty": PENALTY, **COUNTED},

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from logitkit.kernels import switch
 from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.context import Context
 from logitkit.protocol.state import Fill
@@ -101,8 +102,11 @@ class TokenCounts(NamedTuple):
             tokens = tokens[:, 0]
         if not by_tensors(tokens):
             return self.add_several(tokens) if tokens.dim() == 2 else self.grown(1).add_one_each(tokens)
-        tokens = tokens if tokens.dim() == 2 else tokens[:, None]
-        return self.grown(tokens.shape[1]).add_tensors(tokens)
+        columns = tokens if tokens.dim() == 2 else tokens[:, None]
+        grown = self.grown(columns.shape[1])
+        return (grown.add_by_kernel(columns) if switch.runs_on(self.ids, tokens) else None) or grown.add_tensors(
+            columns
+        )
 
     def grown(self, more: int) -> TokenCounts:
         """Return the state with room for some tokens; if it needs to grow, its room at least doubles.
@@ -171,6 +175,15 @@ class TokenCounts(NamedTuple):
         return found._replace(
             ids=torch.from_numpy(ids), counts=torch.from_numpy(counts), number=torch.from_numpy(number)
         )
+
+    def add_by_kernel(self, tokens: Tensor) -> TokenCounts | None:
+        """Add [B, T] tokens, for which there is room; None if no kernel does that, as for several tokens of a row."""
+        from logitkit.kernels.memory_step import insert_step
+
+        if tokens.shape[1] != 1:
+            return None
+        made = insert_step(self.ids, self.counts, self.number, self.counted, tokens)
+        return made and self._replace(**made._asdict())
 
     def add_tensors(self, tokens: Tensor) -> TokenCounts:
         """Add [B, T] tokens, for which there is room."""

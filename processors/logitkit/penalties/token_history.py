@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from logitkit.kernels import switch
 from logitkit.parameters import Boolean, Either, Integer, Null
 from logitkit.protocol.calls import by_tensors, check_tokens
 from logitkit.protocol.context import Context
@@ -118,9 +119,15 @@ class TokenHistory(NamedTuple):
         if tokens.dim() == 2 and tokens.shape[1] == 1:
             tokens = tokens[:, 0]
         history = self.grown(tokens.shape[1] if tokens.dim() == 2 else 1)
-        if tokens.dim() == 2 or by_tensors(tokens):
-            return history.append_tensors(tokens if tokens.dim() == 2 else tokens[:, None])
-        return history.append_rows(tokens)
+        if tokens.dim() == 1 and not by_tensors(tokens):
+            return history.append_rows(tokens)
+        if tokens.dim() == 1 and switch.runs_on(self.tokens, tokens):
+            from logitkit.kernels.memory_step import append_step
+
+            made = append_step(history.tokens, history.length, history.window, tokens[:, None])
+            if made is not None:
+                return history._replace(tokens=made[0], length=made[1])
+        return history.append_tensors(tokens if tokens.dim() == 2 else tokens[:, None])
 
     def append_tensors(self, tokens: Tensor) -> TokenHistory:
         """Append [B, T] tokens, -1 = none, for which there is room."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.errors import VocabularyError
+from logitkit.kernels import switch
 from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
@@ -201,10 +202,10 @@ def host_rows(logits: Tensor, active: Sequence[bool]) -> Iterator[tuple[int, Hos
 
 
 class HostAndDevice(Described, Generic[S]):
-    """A processor with two implementations that return the same logits. Tokens do not change its state, unless it says how.
+    """A processor with implementations that return the same logits. Tokens do not change its state, unless it says how.
 
     Subclasses define `_by_rows`, which reads values on the CPU, and `_by_tensors`, which uses tensors only, for accelerators and
-    compiled graphs. Both may overwrite the logits.
+    compiled graphs. Both may overwrite the logits. On a GPU, `_by_kernel` comes first, if a subclass defines it.
     """
 
     def advance(self, state: S, tokens: Tensor) -> S:
@@ -219,13 +220,21 @@ class HostAndDevice(Described, Generic[S]):
             VocabularyError: A token id that the processor needs is not a column of the logits (on the CPU).
         """
         logits = own_rows(type(self).__name__, _rows(state), logits)
-        return state, (self._by_tensors if by_tensors(logits) else self._by_rows)(state, logits)
+        if not by_tensors(logits):
+            return state, self._by_rows(state, logits)
+        if switch.runs_on(_first(state), logits) and self._by_kernel(state, logits):
+            return state, logits
+        return state, self._by_tensors(state, logits)
 
     def _by_rows(self, state: S, logits: Tensor) -> Tensor:
         raise NotImplementedError
 
     def _by_tensors(self, state: S, logits: Tensor) -> Tensor:
         raise NotImplementedError
+
+    def _by_kernel(self, state: S, logits: Tensor) -> bool:
+        """Process logits in place by a kernel, where kernels run; return whether that was done, else nothing has happened."""
+        return False
 
 
 class Truncation(HostAndDevice[S]):
@@ -252,8 +261,13 @@ class Truncation(HostAndDevice[S]):
         return logits
 
 
-def _rows(state: Any) -> int:
-    """Return the number of rows of a state without comparing its fields, which takes longer."""
+def _first(state: Any) -> Tensor:
+    """Return the first tensor of a state."""
     while not isinstance(state, Tensor):
         state = state[0]
-    return state.shape[0]
+    return state
+
+
+def _rows(state: Any) -> int:
+    """Return the number of rows of a state without comparing its fields, which takes longer."""
+    return _first(state).shape[0]

@@ -85,6 +85,12 @@ class MinP(Truncation[MinPState]):
         unlikely = chance < state.p.to(chance.dtype)[:, None] * chance.amax(1, keepdim=True)
         return remove(logits, at_least_tensors(unlikely, scores, state.keep), self._active(state.p, logits.shape[1]))
 
+    def _by_kernel(self, state: MinPState, logits: Tensor) -> bool:
+        from logitkit.kernels.share_step import share_step
+
+        # To keep more than the best token takes an order of all.
+        return not state.keep.shape[1] and share_step(state.p, logits, squared=False)
+
     def _kept(self, row: HostRow, share: float, keep: list[int]) -> NDArray[np.intp]:
         """Return the ids that are likely enough.
 

@@ -76,6 +76,11 @@ class Temperature(HostAndDevice[TemperatureState]):
         """Return the initial state of the rows."""
         return TemperatureState(per_row(context, self.temperature))
 
+    def _by_kernel(self, state: TemperatureState, logits: Tensor) -> bool:
+        from logitkit.kernels.temperature_step import temperature_step
+
+        return temperature_step(state.temperature, logits)
+
     def _by_tensors(self, state: TemperatureState, logits: Tensor) -> Tensor:
         return _divided_tensors(state.temperature, logits)
 

@@ -82,6 +82,12 @@ class TopA(Truncation[TopAState]):
         unlikely = chance < best * best * state.a.to(chance.dtype)[:, None]
         return remove(logits, at_least_tensors(unlikely, scores, state.keep), self._active(state.a, logits.shape[1]))
 
+    def _by_kernel(self, state: TopAState, logits: Tensor) -> bool:
+        from logitkit.kernels.share_step import share_step
+
+        # To keep more than the best token takes an order of all.
+        return not state.keep.shape[1] and share_step(state.a, logits, squared=True)
+
     def _kept(self, row: HostRow, share: float, keep: list[int]) -> NDArray[np.intp]:
         """Return the ids that pass the threshold."""
         chance = torch.from_numpy(row.scores).softmax(0).numpy()

@@ -75,6 +75,11 @@ class TopK(Truncation[TopKState]):
         cut = scores.sort(1, descending=True).values.gather(1, last)
         return remove(logits, scores < cut, self._active(state.k, logits.shape[1]))
 
+    def _by_kernel(self, state: TopKState, logits: Tensor) -> bool:
+        from logitkit.kernels.truncation_step import Rule, truncation_step
+
+        return truncation_step(Rule.TOP_K, state.k, state.k, logits)
+
     def _kept(self, row: HostRow, k: int) -> NDArray[np.intp]:
         """Return the ids of the k best scores, and of those that tie with the last of them."""
         scores = row.scores

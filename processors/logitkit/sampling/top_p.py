@@ -57,7 +57,7 @@ class TopP(Truncation[TopPState]):
         tensor([[0.5000, 0.0000, 0.3000]])
 
     Source: Holtzman et al., The Curious Case of Neural Text Degeneration (2019). The results are those of transformers'
-    TopPLogitsWarper in float32, except that it sorts tied tokens in no particular order.
+    TopPLogitsWarper in float32, except that it sorts tied tokens in no particular order. On a GPU, sums round in another way.
     """
 
     p: float
@@ -79,6 +79,11 @@ class TopP(Truncation[TopPState]):
         unlikely = rising.softmax(1).cumsum(1) <= (1 - state.p).to(scores.dtype)[:, None]
         best = torch.arange(scores.shape[1], device=scores.device) >= scores.shape[1] - state.keep[:, None]
         return remove(logits, in_place_of(order, unlikely & ~best), self._active(state.p, logits.shape[1]))
+
+    def _by_kernel(self, state: TopPState, logits: Tensor) -> bool:
+        from logitkit.kernels.truncation_step import Rule, truncation_step
+
+        return truncation_step(Rule.TOP_P, state.p, state.keep, logits)
 
     def _kept(self, row: HostRow, p: float, least: int) -> NDArray[np.intp]:
         """Return the ids to keep; the others have at most the probability 1 - p together.

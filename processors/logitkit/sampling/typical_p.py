@@ -84,6 +84,11 @@ class TypicalP(Truncation[TypicalPState]):
         removed = in_place_of(order, (rising > rising.gather(1, reached)) & surplus)
         return remove(logits, removed, self._active(state.p, logits.shape[1]))
 
+    def _by_kernel(self, state: TypicalPState, logits: Tensor) -> bool:
+        from logitkit.kernels.truncation_step import Rule, truncation_step
+
+        return truncation_step(Rule.TYPICAL_P, state.p, state.keep, logits)
+
     def _kept(self, row: HostRow, mass: float, least: int) -> NDArray[np.intp]:
         """Return the ids to keep."""
         scores = row.scores

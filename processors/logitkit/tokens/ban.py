@@ -63,5 +63,10 @@ class BanTokens(HostAndDevice[BanState]):
     def _by_rows(self, state: BanState, logits: Tensor) -> Tensor:
         return ban_rows(state.ids, logits)
 
+    def _by_kernel(self, state: BanState, logits: Tensor) -> bool:
+        from logitkit.kernels.listed_step import Change, listed_step
+
+        return listed_step(Change.BAN, state.ids, logits)
+
     def _by_tensors(self, state: BanState, logits: Tensor) -> Tensor:
         return ban_tensors(state.ids, logits)

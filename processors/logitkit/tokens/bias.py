@@ -98,6 +98,11 @@ class LogitBias(HostAndDevice[BiasState]):
             host.write(row, ids, given, given + state.bias.numpy()[places])
         return logits
 
+    def _by_kernel(self, state: BiasState, logits: Tensor) -> bool:
+        from logitkit.kernels.listed_step import Change, listed_step
+
+        return listed_step(Change.ADD, state.ids, logits, amounts=state.bias)
+
     def _by_tensors(self, state: BiasState, logits: Tensor) -> Tensor:
         if state.ids.shape[1] == 0:
             return logits

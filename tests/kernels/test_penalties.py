@@ -100,6 +100,20 @@ def test_a_window_that_is_too_long_for_a_program() -> None:
     assert found[0, 3] == -0.5 * (MOST + 1)
 
 
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("window", [None, 3])
+def test_logits_in_64_bits(kind: str, window: int | None) -> None:
+    """Kernels change numbers of up to 32 bits; tensor operations change others."""
+    processor = KINDS[kind](random.Random(5), window=window, include_prompt=True)
+    context = lk.Context.of([[1, 2, 2, 1], []], COLUMNS)
+    logits = torch.randn(2, COLUMNS, dtype=torch.float64)
+    with tensor_path():
+        wanted = processor.process_logits(processor.init_state(context), logits.clone(), context)[1]
+    with kernels():
+        found = processor.process_logits(processor.init_state(context), logits.clone(), context)[1]
+    assert alike(wanted, found)
+
+
 @pytest.mark.parametrize("refused", [0, 1])
 def test_a_kernel_that_is_refused_changes_nothing_twice(refused: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch with rows of a window and rows that count all tokens takes two launches."""

@@ -121,18 +121,27 @@ class OccurrencePenalty(HistoryProcessor[S]):
         often = occurred.counts if self.counts else None
         # Where a kernel is refused, tensor operations change what it would have.
         if not listed_step(change, occurred.ids, logits, state.penalty, often):
-            self._change_tensors(state, logits, occurred.ids, often)
+            self._change_occurred(state, logits)
         if not listed_step(change, tokens, logits, state.penalty, distinct=False):
-            self._change_tensors(state, logits, tokens, counts_of(tokens) if self.counts else None)
+            self._change_window(state, logits)
         return True
 
     def _by_tensors(self, state: Any, logits: Tensor) -> Tensor:
-        occurred, tokens = state.occurred, state.history.tokens
-        if occurred.ids.shape[1]:
-            logits = self._change_tensors(state, logits, occurred.ids, occurred.counts if self.counts else None)
-        if tokens.shape[1]:
-            logits = self._change_tensors(state, logits, tokens, counts_of(tokens) if self.counts else None)
-        return logits
+        return self._change_window(state, self._change_occurred(state, logits))
+
+    def _change_occurred(self, state: Any, logits: Tensor) -> Tensor:
+        """Change the logits of all tokens of rows without a window, in place."""
+        occurred = state.occurred
+        if not occurred.ids.shape[1]:
+            return logits
+        return self._change_tensors(state, logits, occurred.ids, occurred.counts if self.counts else None)
+
+    def _change_window(self, state: Any, logits: Tensor) -> Tensor:
+        """Change the logits of the tokens in the window of rows with one, in place."""
+        tokens = state.history.tokens
+        if not tokens.shape[1]:
+            return logits
+        return self._change_tensors(state, logits, tokens, counts_of(tokens) if self.counts else None)
 
     def _change_tensors(self, state: Any, logits: Tensor, listed: Tensor, often: Tensor | None) -> Tensor:
         """Change the logits of the ids that are listed, [B, N], given how often each occurred, in place."""

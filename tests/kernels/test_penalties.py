@@ -9,10 +9,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 import logitkit as lk
 from logitkit.kernels.listed_step import MOST
 from logitkit.protocol import leaves
+from logitkit.protocol.state import map_tensors
 from logitkit.runtime.host_logits import HostAndDevice
 from tests import continue_saved
 from tests.batches import run, same_state, tensor_path
@@ -112,6 +114,31 @@ def test_logits_in_64_bits(kind: str, window: int | None) -> None:
     with kernels():
         found = processor.process_logits(processor.init_state(context), logits.clone(), context)[1]
     assert alike(wanted, found)
+
+
+OTHERS = (lk.TopK(3), lk.TopP(0.5, 2), lk.TypicalP(0.5), lk.MinP(0.3), lk.TopA(0.3), lk.Temperature(0.5))
+
+
+@pytest.mark.parametrize(
+    "tokens", [torch.tensor([1, 2, 5]), torch.tensor([[1, 7], [2, 7], [5, 7]], dtype=torch.int32)[:, 0]]
+)
+@pytest.mark.parametrize(
+    "processor",
+    [KINDS[kind](random.Random(4), window=w, include_prompt=True) for kind in KINDS for w in (None, 3)] + [*OTHERS],
+)
+def test_rows_that_do_not_lie_next_to_each_other(processor: Any, tokens: Tensor) -> None:
+    """Every second row of a state, which a caller may make by slices."""
+    context = lk.Context.of([[1, 2, 2], [9], [1, 3, 1], [], [7, 7], [1]], COLUMNS)
+    apart = map_tensors(processor.init_state(context), lambda t: t[::2])
+    few, logits = lk.Context.of([[1, 2, 2], [1, 3, 1], [7, 7]], COLUMNS), torch.randn(3, COLUMNS)
+    found: list[tuple[Any, Tensor]] = []
+    for path, state in ((tensor_path(), map_tensors(apart, Tensor.contiguous)), (kernels(), apart)):
+        with path:
+            after = processor.advance(state, tokens)
+            found.append((after, processor.process_logits(state, logits.clone(), few)[1]))
+    (wanted, expected), (after, changed) = found
+    assert all(map(same, leaves(wanted), leaves(after)))
+    assert alike(expected, changed)
 
 
 @pytest.mark.parametrize("refused", [0, 1])

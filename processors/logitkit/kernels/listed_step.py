@@ -127,7 +127,7 @@ def listed_step(
             ids.contiguous(),
             None if amounts is None else amounts.contiguous(),
             size,
-            strength,
+            None if strength is None else strength.contiguous(),
             logits,
             logits.shape[1],
             *logits.stride(),

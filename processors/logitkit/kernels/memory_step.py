@@ -52,8 +52,9 @@ def append_step(kept: Tensor, length: Tensor, window: Tensor, tokens: Tensor) ->
     """
     if not kept.numel():
         return None
-    made, lengths = torch.empty_like(kept, memory_format=torch.contiguous_format), torch.empty_like(length)
-    arguments = kept.contiguous(), length, window.contiguous(), kept.shape[1], tokens, tokens.stride(0), made, lengths
+    kept, length = kept.contiguous(), length.contiguous()
+    made, lengths = torch.empty_like(kept), torch.empty_like(length)
+    arguments = kept, length, window.contiguous(), kept.shape[1], tokens, tokens.stride(0), made, lengths
     grid = len(kept), -(-kept.shape[1] // BLOCK)
     started = append_kernel.launch(kept.device, grid, None, arguments, (BLOCK,), (tokens.dtype,), warps=4)
     return (made, lengths) if started else None

@@ -1,7 +1,7 @@
 """Compile the kernels without a GPU: `python -m tests.kernels.compiling TARGET...`, such as `sm_90` or `gfx942`.
 
 Prints as JSON, for each variant that some processors of the registry need, the registers of a thread, the bytes of its stack,
-where registers are spilled, and the bytes of shared memory. Runs in a process of its own, in which Triton's interpreter is off.
+where registers are spilled, the bytes of shared memory, and the number of inexact operations. Runs in a process of its own, in which Triton's interpreter is off.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from triton.runtime.jit import create_function_from_signature
 import logitkit as lk
 from logitkit.kernels import switch
 from logitkit.kernels.constraint_step import constraint_step
-from logitkit.kernels.kernel import Kernel
+from logitkit.kernels.kernel import OPTIONS, Kernel
 from tests.batches import COLUMNS, tensor_path
 from tests.registry import ROWS
 
@@ -139,15 +139,18 @@ def compiled(variant: Variant, target: GPUTarget) -> Any:
     """Return the compiled variant, as Triton compiles it at the first launch."""
     jit, backend = variant.kernel.jit, make_backend(target)
     binder = create_function_from_signature(jit.signature, jit.params, backend)
-    bound, types, options = binder(*variant.arguments, *variant.constants, num_warps=variant.warps)
-    packed, signature, constants, attributes = jit._pack_args(
-        backend, {"num_warps": variant.warps}, bound, types, options
-    )
+    chosen = {"num_warps": variant.warps, **OPTIONS}
+    bound, types, options = binder(*variant.arguments, *variant.constants, **chosen)
+    packed, signature, constants, attributes = jit._pack_args(backend, chosen, bound, types, options)
     return triton.compile(ASTSource(jit, signature, constants, attributes), target=target, options=packed.__dict__)
 
 
 def usage(made: Any) -> dict[str, int]:
-    """Return the registers, the bytes of the stack and the bytes of shared memory that a compiled kernel uses."""
+    """Return the registers, the bytes of the stack and the bytes of shared memory that a compiled kernel uses.
+
+    And for NVIDIA's devices, the number of quotients that are approximate, and of operations that may be joined to a fused one.
+    """
+    inexact = re.findall(r"\b(?:div\.(?:full|approx)|(?:mul|add|sub)\.f32)", made.asm.get("ptx", ""))
     if "cubin" in made.asm:
         tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -161,7 +164,7 @@ def usage(made: Any) -> dict[str, int]:
             int(re.search(rf"\.{name}:\s+(\d+)", text)[1])  # type: ignore[index]
             for name in ("vgpr_count", "private_segment_fixed_size")
         )
-    return {"registers": registers, "stack": stack, "shared": made.metadata.shared}
+    return {"registers": registers, "stack": stack, "shared": made.metadata.shared, "inexact": len(inexact)}
 
 
 def main(names: list[str]) -> None:

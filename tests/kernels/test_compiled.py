@@ -1,4 +1,4 @@
-"""All kernels compile for GPUs, without one, and use few registers and little memory."""
+"""All kernels compile for GPUs, without one, use few registers and little memory, and round as tensor operations do."""
 
 from __future__ import annotations
 
@@ -50,3 +50,4 @@ def test_kernels_compile(target: str) -> None:
         assert used["registers"] <= most, (name, used)
         assert used["stack"] <= MOST_STACK, (name, used)
         assert used["shared"] <= MOST_SHARED, (name, used)
+        assert used["inexact"] == 0, (name, used)

@@ -18,7 +18,7 @@ import logitkit as lk
 from logitkit.composition import EngineLogits
 from logitkit.errors import ConfigurationError
 from logitkit.kernels import language, switch
-from logitkit.kernels.kernel import Kernel, kernel
+from logitkit.kernels.kernel import OPTIONS, Kernel, kernel
 from logitkit.kernels.language import tl
 from tests.batches import COLUMNS, tensor_path
 from tests.fake_cuda import fake_cuda
@@ -56,8 +56,9 @@ class Triton:
         self.fails = fails
 
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
-        def start(*arguments: Any, num_warps: int = 0) -> Triton:
+        def start(*arguments: Any, num_warps: int = 0, **options: bool) -> Triton:
             if num_warps:
+                assert options == OPTIONS
                 if self.fails:
                     raise RuntimeError("Failed to find C compiler")
                 self.compiled.append(arguments)

@@ -60,7 +60,7 @@ SIZES = st.tuples(st.sampled_from((1, 2, 5)), st.sampled_from((1, 2, 31, 64, 150
 LEAST = st.sampled_from((1, 1, 3, 50))
 EXACT = st.one_of(
     st.builds(lk.TopK, st.sampled_from((1, 2, 5, 40, 400)), LEAST),
-    st.builds(lk.MinP, st.sampled_from((0.0, 0.01, 0.3, 1.0))),
+    st.builds(lk.MinP, st.sampled_from((0.0, 1e-60, 0.01, 0.3, 1.0))),
     st.builds(lk.TopA, st.sampled_from((0.0, 0.01, 0.3, 1.0))),
     st.builds(lk.Temperature, st.sampled_from((0, 1, 1e-4, 0.3, 2, 1e4))),
 )

@@ -23,10 +23,14 @@ from logitkit.kernels.language import is_installed, triton
 from logitkit.kernels.records import KernelTables
 from logitkit.kernels.switch import INSTEAD
 
-__all__ = ["Argument", "Kernel", "kernel", "token_arguments"]
+__all__ = ["OPTIONS", "Argument", "Kernel", "kernel", "token_arguments"]
 
 # An argument of a kernel: a tensor, a number, or None for a tensor that is not there.
 Argument = Tensor | int | None
+
+# A product is rounded before something is added to it, as in tensor operations. Otherwise the compiler may join both operations,
+# and do so in one kernel only of several that must find the same number.
+OPTIONS = {"enable_fp_fusion": False}
 
 
 class Kernel:
@@ -99,7 +103,7 @@ class Kernel:
             return False
         with self._turn, torch.cuda.device(device) if on_gpu else nullcontext():
             try:
-                compiled = self.jit[grid](*arguments, *constants, num_warps=warps)
+                compiled = self.jit[grid](*arguments, *constants, num_warps=warps, **OPTIONS)
             except Exception as error:  # noqa: BLE001 - whatever Triton lacks, such as a C compiler: the caller goes on
                 warnings.warn(
                     f"Triton could not run {self.name} ({type(error).__name__}: {str(error)[:200]}); {INSTEAD}",

@@ -84,8 +84,7 @@ def listed_kernel(
                 else:
                     for other in range(count):
                         often += (tl.load(ids + row * size + other) == token).to(tl.int32)
-                # The product is exact in 64 bits and rounded once. In 32 bits, the compiler could join it with the difference.
-                loss = (loss.to(tl.float64) * often.to(tl.float64)).to(tl.float32)
+                loss = loss * often.to(tl.float32)
             changed = given - loss
         if not DISTINCT:
             tl.debug_barrier()

@@ -3,8 +3,8 @@
 By hand: of the probabilities 0.5, 0.3 and 0.2, `MinP(0.5)` keeps those from 0.5 * 0.5 = 0.25 on, and `TopA(0.9)` those from
 0.9 * 0.5**2 = 0.225 on. Both keep the first two.
 
-The probabilities are float32, as in the tensor operations, but may differ in the last bit. So a token whose probability is the
-threshold, up to rounding, may be kept by one and removed by the other.
+The probabilities are float32, as in the tensor operations, but `exp` and the sum are rounded in another way. So a token whose
+probability is the threshold, up to rounding, may be kept by one and removed by the other. The best token always stays.
 """
 
 from __future__ import annotations
@@ -38,20 +38,22 @@ def share_kernel(
     """Set those logits of each row to -inf whose probability is too low, and those that are NaN."""
     row = tl.program_id(0).to(tl.int64)
     own, own_logits = numbers + row * room, logits + row * row_stride
-    parameter = tl.load(parameters + row).to(tl.float32)
+    parameter = tl.load(parameters + row)
     if parameter > 0:
         given, best = best_of(own)
         total = (tl.load(own + SUM).to(tl.float64) / ONE).to(tl.float32)
-        greatest = 1.0 / total
-        threshold = parameter * greatest
+        # An approximate quotient could be greater than the probability of the best token below, which would then be removed.
+        greatest = tl.div_rn(1.0, total)
+        threshold = parameter.to(tl.float32) * greatest
         if SQUARED:
-            threshold = greatest * greatest * parameter
+            threshold = greatest * greatest * parameter.to(tl.float32)
         lane = tl.arange(0, BLOCK)
         first, last = chunk_of(width, BLOCK)
         for begin in range(first, last, BLOCK):
             x = loaded(own_logits, column_stride, begin, width, CONTIGUOUS, BLOCK)
             # Without a score, both are NaN, and only NaN is removed.
-            chance = tl.exp(scores_of(x, given) - best) / total
+            share = tl.exp(scores_of(x, given) - best)
+            chance = tl.div_rn(share, total)
             gone = is_nan(x) | (chance < threshold)
             here = place_of(own_logits, column_stride, begin, lane, CONTIGUOUS)
             tl.store(here, float("-inf"), mask=gone & (begin + lane < width))

@@ -1,7 +1,8 @@
 """Compile the kernels without a GPU: `python -m tests.kernels.compiling TARGET...`, such as `sm_90` or `gfx942`.
 
 Prints as JSON, for each variant that some processors of the registry need, the registers of a thread, the bytes of its stack,
-where registers are spilled, the bytes of shared memory, and the number of inexact operations. Runs in a process of its own, in which Triton's interpreter is off.
+where registers are spilled, the bytes of shared memory, and the number of inexact operations. Runs in a process of its own, in
+which Triton's interpreter is off.
 """
 
 from __future__ import annotations

@@ -129,6 +129,15 @@ def test_typical_p(p: float, least: int, shape: tuple[int, int], dtype: torch.dt
     assert alike(found, torch.where(kept | found.isnan(), logits, -torch.inf))
 
 
+@pytest.mark.parametrize("processor", [lk.TopK(1, 3), lk.TopP(0.5, 3), lk.TypicalP(0.5, 3)], ids=str)
+@pytest.mark.parametrize("odd", [torch.inf, -torch.inf, torch.nan])
+def test_tokens_that_have_to_stay_are_taken_from_those_without_a_probability(processor: Any, odd: float) -> None:
+    """Next to +inf, all others have the score -inf, but their logits are finite."""
+    logits = torch.tensor([[5.0, odd, 1.0, 0.0, 2.0, odd], [-torch.inf, 1.0, odd, -torch.inf, -torch.inf, 0.5]])
+    wanted, found = by_both(processor, logits, random.Random(0))
+    assert alike(wanted, found)
+
+
 def test_a_sum_does_not_depend_on_the_number_of_programs() -> None:
     logits = torch.randn(3, 300, generator=torch.Generator().manual_seed(0)) * 3
     processors: tuple[Any, ...] = (lk.TopP(0.9), lk.TypicalP(0.9), lk.MinP(0.01))

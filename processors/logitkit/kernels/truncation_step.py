@@ -11,7 +11,8 @@ twice and once. One key begins with 1 or less, and three begin with 4 or less, w
 one key is below. The second digits 5 and 7 occur once each. Two keys are 45 or less, and three are 47 or less. So the cut is 47,
 and 47 and 81 stay.
 
-`TypicalP` keeps the lowest keys instead of removing them: its key is how far the information of a token is from the entropy.
+`TypicalP` keeps the lowest keys instead of removing them: its key is how far the information of a token is from the entropy. See
+`truncation_rules` for what differs between the three.
 
 Invariants:
 
@@ -21,8 +22,6 @@ Invariants:
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 import torch
 from torch import Tensor
 
@@ -31,34 +30,32 @@ from logitkit.kernels.language import constant, device_function, tl
 from logitkit.kernels.masking import place_of
 from logitkit.kernels.row_sums import (
     NUMBERS,
-    ONE,
-    PRODUCTS,
     SUM,
     Rows,
     best_kernel,
     best_of,
     chunk_of,
     is_nan,
-    key_of,
     loaded,
     score_of_key,
-    scores_of,
     share_of,
     sum_kernel,
+)
+from logitkit.kernels.truncation_rules import (
+    ALL,
+    TOP_K,
+    TOP_P,
+    TYPICAL_P,
+    Rule,
+    information_of,
+    is_active,
+    is_beyond,
+    keys_of,
+    limits_of,
 )
 
 __all__ = ["Rule", "truncation_step"]
 
-
-class Rule(IntEnum):
-    """A truncation: whether it counts tokens or adds up probabilities, and on which side of the cut they stay."""
-
-    TOP_K = 0
-    TOP_P = 1
-    TYPICAL_P = 2
-
-
-TOP_K, TOP_P, TYPICAL_P = map(constant, Rule)
 
 # The digits of a key: their number, how many values each has room for, and the bits after the first and after the second.
 DIGITS, VALUES = 3, 2**11
@@ -73,61 +70,16 @@ KNOWN = 3
 COUNTS = DIGITS * VALUES // 2
 KNOWN_AT, KNOWN_SIZE, SUMS_AT, COUNTS_SIZE = map(constant, (NUMBERS, KNOWN, NUMBERS + 2 * KNOWN, COUNTS))
 
-# More than any sum, and more than any number of columns.
-NO_SUM, ALL = constant(2**62), constant(2**31 - 1)
-
 
 @device_function
-def is_active(parameters, row, width, RULE: tl.constexpr):
-    """Return the parameter of a row, and whether the row changes."""
-    parameter = tl.load(parameters + row)
-    if RULE == TOP_K:
-        return parameter, (parameter > 0) & (parameter < width)
-    else:  # noqa: RET505 - the compiler must not see the other branch
-        return parameter, parameter < 1.0
-
-
-@device_function
-def keys_of(x, given, best, numbers, RULE: tl.constexpr):
-    """Return the keys of a block of logits, and the scores."""
-    scores = scores_of(x, given)
-    if RULE == TYPICAL_P:
-        total = tl.load(numbers + SUM).to(tl.float64)
-        logarithm = tl.log((total / ONE).to(tl.float32))
-        entropy = logarithm - (tl.load(numbers + PRODUCTS).to(tl.float64) / total).to(tl.float32)
-        return key_of(tl.abs(logarithm - (scores - best) - entropy)), scores
-    else:  # noqa: RET505 - the compiler must not see the other branch
-        return key_of(scores), scores
-
-
-@device_function
-def limits_of(parameter, least, total, width, RULE: tl.constexpr):
-    """Return the greatest sum and the greatest number of keys below the cut; see `is_beyond`.
-
-    Args:
-        parameter: That of the row.
-        least: The minimum number of tokens to keep.
-        total: The sum of all probabilities.
-        width: The number of columns.
-    """
-    if RULE == TOP_K:
-        return NO_SUM, width - parameter
-    elif RULE == TOP_P:  # noqa: RET505 - the compiler must not see the other branches
-        spared = (total.to(tl.float64) * (1.0 - parameter).to(tl.float32).to(tl.float64)).to(tl.int64)
-        # The best token stays.
-        return tl.minimum(spared, total - ONE), tl.where(least > 1, width - least, ALL)
+def digit_of(keys, begun, DIGIT: tl.constexpr):
+    """Return a digit of keys, and which of them begin as the cut does."""
+    if DIGIT == 0:
+        return (keys >> AFTER_FIRST).to(tl.int32), keys >= 0
+    elif DIGIT == 1:  # noqa: RET505 - the compiler must not see the other branches
+        return ((keys >> AFTER_SECOND) & (BINS - 1)).to(tl.int32), (keys >> AFTER_FIRST) == begun.to(tl.uint32)
     else:
-        wanted = tl.ceil(total.to(tl.float64) * parameter.to(tl.float32).to(tl.float64)).to(tl.int64)
-        return tl.minimum(wanted, total) - 1, tl.where(least > 1, least - 1, -1)
-
-
-@device_function
-def is_beyond(total, count, greatest_sum, greatest_count, RULE: tl.constexpr):
-    """Return whether some keys do not all lie below the cut, given their sum and number together with all lower keys."""
-    if RULE == TYPICAL_P:
-        return (total > greatest_sum) & (count > greatest_count)
-    else:  # noqa: RET505 - the compiler must not see the other branch
-        return (total > greatest_sum) | (count > greatest_count)
+        return (keys & LAST_DIGIT).to(tl.int32), (keys >> AFTER_SECOND) == begun.to(tl.uint32)
 
 
 @device_function
@@ -189,27 +141,30 @@ def digit_kernel(
         begun = tl.zeros([], tl.int64)
         if DIGIT > 0:
             begun, _, _, _ = with_digit(own, sums, counts, parameter, least, width, DIGIT - 1, RULE)
+        logarithm, entropy = information_of(own, RULE)
+        absent = tl.zeros([BLOCK], tl.int32)
         first, last = chunk_of(width, BLOCK)
         for begin in range(first, last, BLOCK):
             x = loaded(logits + row * row_stride, column_stride, begin, width, CONTIGUOUS, BLOCK)
-            keys, scores = keys_of(x, given, best, own, RULE)
-            inside = begin + tl.arange(0, BLOCK) < width
-            if DIGIT == 0:
-                digit = keys >> AFTER_FIRST
-            elif DIGIT == 1:
-                inside = inside & ((keys >> AFTER_FIRST) == begun.to(tl.uint32))
-                digit = (keys >> AFTER_SECOND) & (BINS - 1)
-            else:
-                inside = inside & ((keys >> AFTER_SECOND) == begun.to(tl.uint32))
-                digit = keys & LAST_DIGIT
-            place = DIGIT * BINS + digit.to(tl.int32)
+            keys, scores = keys_of(x, given, best, logarithm, entropy, RULE)
+            digit, inside = digit_of(keys, begun, DIGIT)
+            inside = inside & (begin + tl.arange(0, BLOCK) < width)
+            place, some = DIGIT * BINS + digit, inside & (scores > float("-inf"))
+            absent += (inside & ~some).to(tl.int32)
             # Programs may come in any order, since sums of integers are the same.
             if RULE != TOP_K:
                 share = share_of(scores, best)
-                tl.atomic_add(sums + place, share, mask=inside & (share > 0), sem="relaxed")
+                tl.atomic_add(sums + place, share, mask=some & (share > 0), sem="relaxed")
             # Usually one token has to stay, which needs no counting.
             if RULE == TOP_K or least > 1:
-                tl.atomic_add(counts + place, 1, mask=inside, sem="relaxed")
+                tl.atomic_add(counts + place, 1, mask=some, sem="relaxed")
+        if RULE == TOP_K or least > 1:
+            # After a constraint, most scores are -inf and have the same key, so they are added up here first.
+            never = tl.zeros([], tl.float32) + float("-inf")
+            common, never = keys_of(never, given, best, logarithm, entropy, RULE)
+            common_digit, _begins = digit_of(common, begun, DIGIT)
+            # 0 unless the common key begins as the cut does.
+            tl.atomic_add(counts + DIGIT * BINS + common_digit, tl.sum(absent, 0), sem="relaxed")
 
 
 @device_function
@@ -253,10 +208,11 @@ def tie_kernel(
         cut, tied = cut_of(own, counts_at, parameter, tl.load(leasts + row), best, width, PASSES, RULE)
         if (tied > 0) & (tied < ALL):
             equal = tl.zeros([], tl.int64)
+            logarithm, entropy = information_of(own, RULE)
             first, last = chunk_of(width, BLOCK)
             for begin in range(first, last, BLOCK):
                 x = loaded(logits + row * row_stride, column_stride, begin, width, CONTIGUOUS, BLOCK)
-                keys, _ = keys_of(x, given, best, own, RULE)
+                keys, _ = keys_of(x, given, best, logarithm, entropy, RULE)
                 inside = begin + tl.arange(0, BLOCK) < width
                 equal += tl.sum(((keys == cut) & inside).to(tl.int64), 0)
             tl.store(own + counts_at + COUNTS_SIZE + tl.program_id(1), equal)
@@ -283,13 +239,14 @@ def cut_kernel(
                 # How many keys before those of this program equal the cut. Other programs are changing their logits now.
                 for program in range(tl.program_id(1)):
                     rank += tl.load(own + counts_at + COUNTS_SIZE + program)
+        logarithm, entropy = information_of(own, RULE)
         lane = tl.arange(0, BLOCK)
         first, last = chunk_of(width, BLOCK)
         for begin in range(first, last, BLOCK):
             x = loaded(own_logits, column_stride, begin, width, CONTIGUOUS, BLOCK)
             gone = is_nan(x)
             if some:
-                keys, _ = keys_of(x, given, best, own, RULE)
+                keys, _ = keys_of(x, given, best, logarithm, entropy, RULE)
                 equal = (keys == cut).to(tl.int64)
                 lower = (keys < cut) | ((keys == cut) & (rank + tl.cumsum(equal, 0) <= tied))
                 rank += tl.sum(equal, 0)

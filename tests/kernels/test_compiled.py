@@ -20,7 +20,7 @@ REGISTERS = {
     "branching_kernel": 112,
     "float64": 80,
     "ngram_kernel": 80,
-    "dry_kernel": 96,
+    "dry_kernel": 104,
     "sum_kernel": 88,
     "digit_kernel": 128,
     "tie_kernel": 128,

@@ -13,6 +13,9 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.kernels.listed_step import MOST
+from logitkit.kernels.repeat_step import dry_step, ngram_step
+from logitkit.penalties.token_counts import TokenCounts
+from logitkit.penalties.token_history import UNBOUNDED
 from logitkit.protocol import leaves
 from logitkit.protocol.state import map_tensors
 from logitkit.runtime.host_logits import HostAndDevice
@@ -139,6 +142,28 @@ def test_rows_that_do_not_lie_next_to_each_other(processor: Any, tokens: Tensor)
     (wanted, expected), (after, changed) = found
     assert all(map(same, leaves(wanted), leaves(after)))
     assert alike(expected, changed)
+
+
+def test_a_text_longer_than_the_room_of_its_row() -> None:
+    """It exceeds `Context.max_length`. Tokens that do not fit are forgotten, and the row reads nothing of the next one."""
+    states = []
+    for path in (tensor_path(), kernels()):
+        with path:
+            state = TokenCounts.of(lk.Context.of([[]], COLUMNS, max_length=2), torch.zeros(1, 0), True, True)
+            for token in (7, 3, 5, 5, 1):
+                state = state.add(torch.tensor([token]))
+            states.append(state)
+    assert all(map(same, *map(leaves, states)))
+    assert states[0].problem() is None
+    kept, length = torch.tensor([[1, 2, 3, 4], [9, 8, 7, 6]], dtype=torch.int32), torch.tensor([6, 4])
+    unbounded, one, logits = torch.full((2,), UNBOUNDED), torch.tensor([1, 0]), torch.zeros(2, 10)
+    with kernels():
+        ngram_step(kept, length, unbounded, one, logits)
+        none = torch.zeros(2, 0, dtype=torch.int32)
+        dry_step(kept, length, unbounded, none, torch.tensor([[1.0], [0.0]]), torch.tensor([0, 0]), logits)
+    assert logits[0].isneginf().nonzero().flatten().tolist() == [1, 2, 3, 4]
+    assert not logits[0, 5:].any()
+    assert not logits[1].any()
 
 
 @pytest.mark.parametrize("refused", [0, 1])

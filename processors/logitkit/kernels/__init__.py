@@ -10,7 +10,7 @@ branching_step            the same for rows that may be in several places of an 
 stop_step, thinking_step  a step of rows that search for stops, and of rows with a thinking budget
 row_sums                  what a truncation needs to know of whole rows: the best score, and the sum of all probabilities
 truncation_step           TopK, TopP and TypicalP, without sorting
-truncation_rules          what differs between these three
+truncation_rules          the keys and the limits of each of them
 share_step                MinP and TopA
 temperature_step          Temperature
 listed_step               biases, bans, and penalties on tokens that have occurred

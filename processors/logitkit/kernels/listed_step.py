@@ -17,7 +17,7 @@ from torch import Tensor
 from logitkit.kernels.kernel import kernel
 from logitkit.kernels.language import constant, device_function, tl
 
-__all__ = ["Change", "listed_step"]
+__all__ = ["MOST", "Change", "finite", "listed_step", "room_of"]
 
 
 class Change(IntEnum):
@@ -91,6 +91,14 @@ def listed_kernel(
         tl.store(here, finite(given, changed, logits.dtype.element_ty, MOST_FINITE), mask=there)
 
 
+def room_of(size: int) -> tuple[int, int]:
+    """Return the room of a program that has a whole list of some size, up to `MOST`, and its warps.
+
+    There are only two, since each is compiled. A history that grows would wait for the compiler whenever its room doubles.
+    """
+    return (BLOCK, 4) if size <= BLOCK else (MOST, 16)
+
+
 def listed_step(
     change: Change,
     ids: Tensor,
@@ -117,7 +125,7 @@ def listed_step(
         return False
     if not ids.numel():
         return True
-    room = BLOCK if distinct else max(32, 1 << (size - 1).bit_length())
+    room, warps = room_of(0 if distinct else size)
     return listed_kernel.launch(
         logits.device,
         (rows, -(-size // room)),
@@ -133,5 +141,5 @@ def listed_step(
         ),
         (int(change), int(distinct), torch.finfo(logits.dtype).max, room),
         (logits.dtype, None if strength is None else strength.dtype),
-        warps=4 if room <= BLOCK else 8,
+        warps=warps,
     )

@@ -12,27 +12,29 @@ from torch import Tensor
 
 from logitkit.kernels.kernel import kernel
 from logitkit.kernels.language import device_function, tl
-from logitkit.kernels.listed_step import finite
+from logitkit.kernels.listed_step import MOST, finite, room_of
 
 __all__ = ["dry_step", "ngram_step"]
 
-# Places in a program of `NoRepeatNGram`, and the most tokens of a row for `Dry`, of which one program has all.
-BLOCK, MOST = 1024, 4096
+# Places in a program of `NoRepeatNGram`. For `Dry`, one program has all tokens of a row.
+BLOCK = 1024
 
 
 @device_function
-def token_of(kept, length, window, count, age):
-    """Return the tokens of some ages, -1 past the oldest.
+def token_of(kept, size, length, window, count, age):
+    """Return the tokens of some ages, -1 past the oldest, and where there was no room for one.
 
     Args:
         kept: Pointer to the tokens of the row, of which number `i` is at index `i % window`.
+        size: How many there is room for. A row that exceeds `Context.max_length` must not read the next one.
         length: How many tokens the row has had.
         window: How many it remembers.
         count: How many there are.
         age: The ages, from 0.
     """
-    there = age < count
-    return tl.load(kept + tl.where(there, (length - 1 - age) % window, 0), mask=there, other=-1)
+    place = (length - 1 - age) % window
+    there = (age < count) & (place < size)
+    return tl.load(kept + tl.where(there, place, 0), mask=there, other=-1)
 
 
 @kernel
@@ -44,13 +46,14 @@ def ngram_kernel(
     row, age = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     length, window, run = tl.load(lengths + row), tl.load(windows + row), tl.load(runs + row)
     own, count = kept + row * size, tl.minimum(length, window)
-    token = token_of(own, length, window, count, age)
+    token = token_of(own, size, length, window, count, age)
     again = (token >= 0) & (token < width) & (run > 0)
     back = 0
     while (back < run - 1) & (tl.max(again.to(tl.int32), 0) > 0):
         # The token that this one follows, as far back, and the last ones.
         again = again & (
-            token_of(own, length, window, count, age + 1 + back) == token_of(own, length, window, count, back)
+            token_of(own, size, length, window, count, age + 1 + back)
+            == token_of(own, size, length, window, count, back)
         )
         back += 1
     here = logits + row * row_stride + token.to(tl.int64) * column_stride
@@ -115,7 +118,7 @@ def dry_kernel(
     row, age = tl.program_id(0).to(tl.int64), tl.arange(0, ROOM)
     length, window = tl.load(lengths + row), tl.load(windows + row)
     own, count = kept + row * size, tl.minimum(length, window)
-    token = token_of(own, length, window, count, age)
+    token = token_of(own, size, length, window, count, age)
     breaks = is_listed(single + row * singles, singles, token) & (token >= 0)
     # A repeat does not reach back across the last breaker.
     most = tl.minimum(tl.min(tl.where(breaks, age, size), 0).to(tl.int64), tl.load(longest + row))
@@ -123,12 +126,13 @@ def dry_kernel(
     repeat, back = tl.zeros([ROOM], tl.int32), 0
     while (back < most) & (tl.max(going.to(tl.int32), 0) > 0):
         going = going & (
-            token_of(own, length, window, count, age + 1 + back) == token_of(own, length, window, count, back)
+            token_of(own, size, length, window, count, age + 1 + back)
+            == token_of(own, size, length, window, count, back)
         )
         repeat += going.to(tl.int32)
         back += 1
     # The oldest token continues no repeat, since no token comes before it.
-    costs = (age + 1 < count) & ~breaks & (token < width)
+    costs = (age + 1 < count) & ~breaks & (token >= 0) & (token < width)
     amount = tl.load(penalties + row * penalty_count + repeat, mask=costs, other=0.0)
     here = logits + row * row_stride + token.to(tl.int64) * column_stride
     given = tl.load(here, mask=costs, other=0.0).to(tl.float32)
@@ -166,7 +170,7 @@ def dry_step(
         return True
     history = kept.contiguous(), length.contiguous(), window.contiguous(), size
     costs = single.contiguous(), single.shape[1], penalties.contiguous(), penalties.shape[1], longest.contiguous()
-    room = max(32, 1 << (size - 1).bit_length())
+    room, warps = room_of(size)
     return dry_kernel.launch(
         logits.device,
         (len(kept), 1),
@@ -174,5 +178,5 @@ def dry_step(
         (*history, *costs, logits, logits.shape[1], *logits.stride()),
         (torch.finfo(logits.dtype).max, room),
         (logits.dtype,),
-        warps=4 if room <= BLOCK else 8,
+        warps=warps,
     )

@@ -1,4 +1,4 @@
-"""What differs between `TopK`, `TopP` and `TypicalP` where kernels truncate rows: the keys of scores, and how many may go.
+"""The rules of `TopK`, `TopP` and `TypicalP`, as kernels apply them: the keys of scores, and how many may go.
 
 By hand, of 10 tokens: `TopK(3)` removes up to 7 of the lowest keys. `TopP(0.75)` removes those whose probabilities add up to 0.25
 at most. `TypicalP(0.75)` keeps the lowest keys, up to the one with which they add up to 0.75.

@@ -12,7 +12,7 @@ one key is below. The second digits 5 and 7 occur once each. Two keys are 45 or 
 and 47 and 81 stay.
 
 `TypicalP` keeps the lowest keys instead of removing them: its key is how far the information of a token is from the entropy. See
-`truncation_rules` for what differs between the three.
+`truncation_rules`.
 
 Invariants:
 

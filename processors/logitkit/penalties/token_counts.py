@@ -205,7 +205,8 @@ class TokenCounts(NamedTuple):
         return self._replace(
             ids=kept.values[:, :size].contiguous(),
             counts=counts.gather(1, kept.indices)[:, :size].contiguous() if counts.shape[1] else counts,
-            number=first.sum(1),
+            # Without room for all, the greatest ids are gone.
+            number=first.sum(1).clamp(max=size),
         )
 
 

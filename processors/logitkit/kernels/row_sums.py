@@ -34,8 +34,8 @@ __all__ = [
     "sum_kernel",
 ]
 
-# The probability of the best token in the units of a sum. So at most 2**22 tokens can be added up.
-UNIT = 2**40
+# The probability of the best token in the units of a sum, and how many such may be added up.
+UNIT, MOST_COLUMNS = 2**40, 2**22
 ONE = constant(UNIT)
 
 # Warps in a program. With more of them, threads have fewer columns at once, and so fewer registers.
@@ -187,7 +187,8 @@ class Rows(NamedTuple):
             more: How many numbers a row needs.
             by_program: How many numbers each of its programs needs.
         """
-        if not logits.numel() or logits.dtype.itemsize > torch.float32.itemsize:
+        is_wide = logits.dtype.itemsize > torch.float32.itemsize or logits.shape[1] > MOST_COLUMNS
+        if is_wide or not logits.numel():
             return None
         (rows, width), device = logits.shape, logits.device
         programs = parts.programs_of_row(device, rows, width)

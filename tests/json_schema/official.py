@@ -27,6 +27,10 @@ LEFT_OUT = {
     "format": "takes `format` for an annotation",
     "optional/format-assertion": "switches the assertion of `format` by a vocabulary from elsewhere",
     "optional/content": "asserts what stands inside a string, an annotation since 2019-09",
+    **dict.fromkeys(
+        ("optional/format/ecmascript-regex", "optional/format/idn-hostname", "optional/format/regex"),
+        "asserts a format that is an annotation here, as an automaton cannot decide it",
+    ),
     "optional/zeroTerminatedFloats": "tells 1.0 from 1, which are one text here",
 }
 

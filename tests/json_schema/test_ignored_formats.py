@@ -1,4 +1,4 @@
-"""A format that is unknown, or describes no value that is possible, is an annotation, which `ignored` lists."""
+"""A format that is unknown or not enforced, or describes no possible value, is an annotation, which `ignored` lists."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ UNKNOWN = "the format 'phone' is not known"
 SCHEMAS: dict[str, tuple[Any, list[str]]] = {
     "unknown": ({"format": "phone"}, ["#"]),
     "unknown in a member": ({"properties": {"a/b": {"format": "phone"}}}, ["#/properties/a~1b"]),
+    "of regular expressions": ({"type": "string", "format": "regex"}, ["#"]),
+    "of other host names": ({"properties": {"a": {"format": "idn-hostname", "minLength": 2}}}, ["#/properties/a"]),
+    "regular expressions negated": ({"type": "string", "not": {"format": "regex", "maxLength": 2}}, ["#/not"]),
+    "of regular expressions in names": ({"propertyNames": {"format": "regex"}}, ["#/propertyNames"]),
     "of no string": ({"type": "integer", "format": "date"}, ["#"]),
     "before the type": ({"format": "regex", "type": ["object", "null"]}, ["#"]),
     "of no string by an enum": ({"format": "idn-hostname", "enum": [1, None, []]}, ["#"]),
@@ -80,10 +84,12 @@ def test_strict_formats_refuse_it(schema: Any, pointers: list[str]) -> None:
 
 def test_all_are_listed_and_equal_schemas_once() -> None:
     phone, date = {"type": "string", "format": "phone"}, {"type": "integer", "format": "date"}
-    schema = {"properties": {"a": phone, "b": date, "c": dict(phone)}}
+    regex = {"format": "regex", "minLength": 1}
+    schema = {"properties": {"a": phone, "b": date, "c": dict(phone), "d": regex}}
     assert sorted(_compiled(schema).ignored) == [
         f"'format' at #/properties/a: {UNKNOWN}",
         "'format' at #/properties/b: the format 'date' describes strings, and no string is possible here",
+        "'format' at #/properties/d: the format 'regex' is not enforced: the language of regular expressions is not regular",
     ]
 
 

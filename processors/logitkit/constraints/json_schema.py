@@ -54,8 +54,8 @@ class JsonSchema(Constraint):
             where `json.dumps` may write it, with an indent of at most 32 spaces.
         lax: Whether to leave out, with a warning, the keywords that cannot be enforced exactly. Failed attempts may take as many
             steps again as `limits` allow.
-        strict_formats: Whether to refuse a `format` that is not known, or that does not apply to any value which is possible
-            there. By default, it is ignored, and listed in `ignored`.
+        strict_formats: Whether to refuse a `format` that is unknown, that no automaton can decide (`regex`, `idn-hostname`), or
+            that does not apply to any value which is possible there. By default, it is ignored, and listed in `ignored`.
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
             within this many new tokens, not counting EOS. If the context has too little room, a shortest text is written.
         max_depth: The maximum number of open brackets in recursive parts; in some schemas, the outermost does not count.

@@ -102,13 +102,15 @@ def _strings(reader: Reader, strings: StringSet) -> Values:
 
 
 def format_(reader: Reader, place: Place, found: Values) -> Values:
-    """Return the values of a set that are of a format. A format that describes none of them is ignored."""
+    """Return the values of a set that are of a format. One that is not enforced, or describes none of them, is ignored."""
     name = checked.text(place, "format")
     kind = formats.described(name)
     if kind is None:
         reader.ignore(place, "format", f"the format {name!r} is not known")
     elif (found.strings if kind == "string" else found.numbers).is_empty:
         reader.ignore(place, "format", f"the format {name!r} describes {kind}s, and no {kind} is possible here")
+    elif name in formats.NOT_ENFORCED:
+        reader.ignore(place, "format", f"the format {name!r} is not enforced: {formats.NOT_ENFORCED[name]}")
     elif kind == "string":
         old = reader.references.dialect.old_formats
         strings = StringSet.of_format(name, reader.limits, old)

@@ -51,7 +51,7 @@ def schema_grammar(
         whitespace: The white space around members and items.
         lax: Whether to leave out what cannot be honoured.
         fragments: Whether strings are rules, unless they are few.
-        strict_formats: Whether to refuse formats that are unknown, or describe no value that is possible.
+        strict_formats: Whether to refuse formats that are unknown or not enforced, or describe no value that is possible.
         longest: The most characters of a token, if the characters of strings may be counted and many items called in blocks;
             0 if they may not.
         called_root: Whether an object or array that is the whole value is to be a rule.

@@ -103,11 +103,11 @@ _HINTS: dict[str, Literal["string", "number"]] = {
     **dict.fromkeys(("binary", "commonmark", "html", "password"), "string"),
 }
 
-REFUSED = {
+NOT_ENFORCED = {
     "idn-hostname": "which labels IDNA allows depends on context and normalisation",
     "regex": "the language of regular expressions is not regular",
 }
-"""Formats of the standard that are not, and why."""
+"""Formats of the standard that an automaton cannot decide, and why. They are annotations, like unknown formats."""
 
 
 def described(name: str) -> Literal["string", "number"] | None:
@@ -117,7 +117,7 @@ def described(name: str) -> Literal["string", "number"] | None:
         >>> described("date"), described("int32"), described("phone")
         ('string', 'number', None)
     """
-    if name in _PATTERNS or name in REFUSED:
+    if name in _PATTERNS or name in NOT_ENFORCED:
         return "string"
     return "number" if name in INTEGERS else _HINTS.get(name)
 
@@ -147,7 +147,7 @@ def format_strings(name: str, limits: Limits, old: bool = False) -> FormatString
         old: Whether it is meant as before draft 7.
 
     Raises:
-        UnsupportedSchema: The format is not supported, or describes no strings.
+        UnsupportedSchema: The format is not one of strings that are enforced.
         PatternTooLarge: A limit is exceeded.
 
     Example:
@@ -155,12 +155,10 @@ def format_strings(name: str, limits: Limits, old: bool = False) -> FormatString
         >>> format_strings("date", DEFAULT_LIMITS).texts.contains("2023-02-29")
         False
     """
-    if name in REFUSED:
-        raise UnsupportedSchema(f"the format {name!r} is not supported: {REFUSED[name]}")
     if _HINTS.get(name) == "string":
         return FormatStrings(TextLanguage.everything(limits))
     if name not in _PATTERNS:
-        raise UnsupportedSchema(f"the format {name!r} does not describe strings")
+        raise UnsupportedSchema(f"the format {name!r} is not one of strings that are enforced")
     patterns = [(_OLD_PATTERNS, _PATTERNS), (_OLD_COMPACT, _COMPACT), (_OLD_POSSIBLE, _POSSIBLE)]
     texts, compact, possible = (
         None if name not in of_name else _language(before.get(name, of_name[name]) if old else of_name[name], limits)

@@ -123,7 +123,7 @@ def json_schema(
         schema: A dict, true or false, JSON text, a pydantic model class, or another Python type, as in `JsonSchema`.
         whitespace: `"compact"`, `"spaced"` or `"bounded"`, as in `JsonSchema`.
         lax: Whether to leave out the keywords that cannot be enforced exactly.
-        strict_formats: Whether to refuse a `format` that is not known.
+        strict_formats: Whether to refuse a `format` that is ignored otherwise, as in `JsonSchema`.
         any_order: Whether the members of objects may come in any order, or only in that of the schema. An object may then have at
             most 8 listed names.
 

@@ -227,25 +227,39 @@ class UnsupportedSchema(LogitkitError, ValueError):
     Args:
         reason: The problem, and what to write instead if there is a replacement.
         pointer: JSON pointer of the schema that contains the keyword, as a URI fragment; None if unknown.
-        keyword: The keyword.
+        keyword: The keyword; None stands for the whole schema.
+
+    Attributes:
+        left_out_by_lax: Whether `lax=True` would leave out the keyword, or the negation of the whole schema; the message says so.
+            None if it is unknown, or if there is no such option.
 
     Example:
         >>> from logitkit.errors import UnsupportedSchema
-        >>> print(UnsupportedSchema("items of this array may be anything", "#/properties/tags", "uniqueItems"))
+        >>> error = UnsupportedSchema("items of this array may be anything", "#/properties/tags", "uniqueItems")
+        >>> print(error)
         'uniqueItems' at #/properties/tags: items of this array may be anything
+        >>> error.left_out_by_lax = True
+        >>> print(str(error).split("; ")[1])
+        lax=True would leave out 'uniqueItems' at #/properties/tags
     """
 
     def __init__(self, reason: str, pointer: str | None = None, keyword: str | None = None) -> None:
         self.reason = reason
         self.pointer = pointer
         self.keyword = keyword
+        self.left_out_by_lax: bool | None = None
         super().__init__(reason, pointer, keyword)
 
     def _message(self) -> str:
         if self.pointer is None:
             return self.reason
         where = f"{self.keyword!r} at {self.pointer}" if self.keyword else f"the schema at {self.pointer}"
-        return f"{where}: {self.reason}"
+        if not self.left_out_by_lax:
+            return f"{where}: {self.reason}"
+        # The picture of a pattern ends a line.
+        separator = "\n" if "\n" in self.reason else "; "
+        what = where if self.keyword else f"the negation of {where}"
+        return f"{where}: {self.reason}{separator}lax=True would leave out {what}"
 
 
 class BrokenLogits(LogitkitError, RuntimeError):

@@ -264,6 +264,10 @@ def test_forms_of_other_interfaces_are_recognized(config: Any, hint: str) -> Non
             {"json_schema": {"schema": {"type": "string", "format": "x-y"}, "strict_formats": True}},
             '"strict_formats": false',
         ),
+        (
+            {"json_schema": {"type": "array", "uniqueItems": True}},
+            '"lax": true would leave out',
+        ),
     ],
     ids=lambda value: str(value)[:30],
 )

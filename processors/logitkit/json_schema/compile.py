@@ -62,7 +62,7 @@ def schema_grammar(
         UnsupportedSchema: A keyword cannot be honoured exactly.
         ConfigurationError: The schema is wrong, or no value satisfies it.
     """
-    left_out = LeftOut(lax, limits.work)
+    left_out = LeftOut(lax, limits.work, advises=True)
     references = References.of(schema, left_out)
     while True:
         before = spent()

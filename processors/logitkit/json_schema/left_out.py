@@ -26,12 +26,16 @@ class LeftOut:
     Args:
         lax: Whether any keyword may be left out.
         most: The maximum number of steps for attempts that failed.
+        advises: Whether errors say what `lax=True` would leave out. It must be an option of the caller.
         reasons: The error of each, by the pointer of its schema; the keyword None stands for the negation of the schema.
+        negated: The pointers of schemas that are negated.
     """
 
     lax: bool = False
     most: int = 0
+    advises: bool = False
     reasons: dict[tuple[str | None, str | None], str] = field(default_factory=dict)
+    negated: set[str] = field(default_factory=set)
     _in_vain: int = 0
     _given_up: bool = False
 
@@ -39,9 +43,14 @@ class LeftOut:
         return keyword in self.reasons
 
     def also(self, error: UnsupportedSchema) -> bool:
-        """Leave out the keyword that an error names, again if need be, and return whether that is allowed."""
+        """Leave out the keyword that an error names, again if need be, and return whether that is allowed.
+
+        If it is not, the error says what `lax=True` would leave out.
+        """
         if self.lax and error.pointer is not None:
             self.reasons.setdefault((error.pointer, error.keyword), str(error))
+        elif not self.lax:
+            self._advise(error, error.pointer is not None)
         return self.lax
 
     def add(self, error: UnsupportedSchema, before: int) -> bool:
@@ -54,10 +63,12 @@ class LeftOut:
         Raises:
             UnsupportedSchema: Failed attempts took too many steps.
         """
-        if not self.lax or error.pointer is None or (error.pointer, error.keyword) in self.reasons:
-            return False
         steps = spent() - before
-        if self._given_up or (spent() > self.most and steps < self.most // _SHARE):
+        helps = error.pointer is not None and (error.pointer, error.keyword) not in self.reasons
+        helps = helps and not self._given_up and (spent() <= self.most or steps >= self.most // _SHARE)
+        if not self.lax:
+            self._advise(error, helps and (error.keyword is not None or error.pointer in self.negated))
+        if not self.lax or not helps:
             return False
         if self._in_vain > self.most:
             self._given_up = True
@@ -68,6 +79,11 @@ class LeftOut:
         self._in_vain += steps
         took(-steps)
         return True
+
+    def _advise(self, error: UnsupportedSchema, helps: bool) -> None:
+        """Say in an error whether leaving out what it names helps. The innermost schema knows it best, and is asked first."""
+        if self.advises and error.left_out_by_lax is None:
+            error.left_out_by_lax = helps
 
 
 def countable(reader: Reader, objects: Objects) -> Objects:

@@ -159,6 +159,7 @@ class Reader(SchemaPlaces):
             return values.intersection(self.read(place), self.work)
         if (place.pointer, None) in self.left_out:
             return values
+        self.left_out.negated.add(place.pointer)
         return values.intersection(self.complement(place), self.work)
 
     def _honoured(self, place: Place, keyword: str | None, read: Callable[[], Values]) -> Values:

@@ -48,6 +48,7 @@ class LocatedSchema(Language):
         try:
             return self.value.tree(writer)
         except UnsupportedSchema as error:
+            # Without what `lax=True` would leave out: tools and structural tags have no such option.
             pointer = self.path if error.pointer is None else self.path + error.pointer
             raise UnsupportedSchema(error.reason, pointer, error.keyword) from None
         except ConfigurationError as error:

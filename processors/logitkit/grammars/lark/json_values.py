@@ -85,7 +85,11 @@ def schema_bodies(schema: str, limits: Limits, first: int) -> tuple[list[Node], 
     """
     document = load(schema)
     check_guidance_options(document, limits)
-    compiled = schema_grammar(document, limits, fragments=False)
+    try:
+        compiled = schema_grammar(document, limits, fragments=False)
+    except UnsupportedSchema as error:
+        # Without what `lax=True` would leave out: `%json` has no such option.
+        raise UnsupportedSchema(error.reason, error.pointer, error.keyword) from None
     nested_grammar = compiled.nested_grammar
     assert not nested_grammar.words
     calls = range(first, first + len(nested_grammar.rules))

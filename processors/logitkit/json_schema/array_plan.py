@@ -11,10 +11,10 @@ from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_block
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
 from logitkit.json_schema.layout import Layout, literal
-from logitkit.json_schema.plan import MOST_MOVES, ItemRun, Move, Plan, too_many
+from logitkit.json_schema.plan import MOST_MOVES, Item, ItemRun, Move, Plan, too_many
 from logitkit.json_schema.simple_negations import negates_simply
 from logitkit.json_schema.unique_items import MOST_DIFFERENT, few_values, never_equal
-from logitkit.patterns.syntax import Empty, Node
+from logitkit.patterns.syntax import Empty
 
 if TYPE_CHECKING:
     from logitkit.json_schema.reader import Reader
@@ -26,9 +26,6 @@ COMBINATION_STEPS = 5
 ITEMS = -1
 # The most phases of a run: each pair of them has blocks of its own.
 MOST_PHASES = 4
-
-# The form of an item: a fixed text, or a value that satisfies a conjunction.
-Item = tuple[Node, Conjunction | None]
 
 
 def array_plan(arrays: Arrays, reader: Reader, layout: Layout) -> Plan:
@@ -42,7 +39,8 @@ def array_plan(arrays: Arrays, reader: Reader, layout: Layout) -> Plan:
     if unique and values is None:
         reason = (
             "an automaton cannot tell whether items are different, unless they are of a few values (at most "
-            f"{MOST_DIFFERENT}, as of an 'enum') or there is at most one; lower 'maxItems' or give 'items' an 'enum'"
+            f"{MOST_DIFFERENT}, as of an 'enum'; fewer if they are long) or there is at most one; lower 'maxItems' or give "
+            "'items' a short 'enum'"
         )
         for error in [site.refuse(reason) for site in arrays.unique]:
             # Without the keyword, there are only more arrays, whatever it is inside of.
@@ -65,7 +63,7 @@ class _Writer:
     """
 
     def __init__(
-        self, arrays: Arrays, reader: Reader, layout: Layout, values: list[list[tuple[str, Node]]] | None
+        self, arrays: Arrays, reader: Reader, layout: Layout, values: list[list[tuple[str, Item]]] | None
     ) -> None:
         self.arrays = arrays
         self.reader = reader
@@ -165,9 +163,9 @@ class _Writer:
     ) -> Iterator[tuple[Item, tuple[int, ...], frozenset[str]]]:
         """Return what the item of an index may be, with how many of each kind and which values there are then."""
         if self.values is not None:
-            for name, text in self.values[min(index, len(self.arrays.prefix))]:
+            for name, item in self.values[min(index, len(self.arrays.prefix))]:
                 if name not in used:
-                    yield (text, None), counts, used | {name}
+                    yield item, counts, used | {name}
             return
         if not self.arrays.contains:
             value = self.arrays.at(index)

@@ -78,6 +78,12 @@ def names_in_order(objects: Objects, every: StringSet) -> list[str]:
     return _names(objects, every)[0]
 
 
+def few_names(objects: Objects, every: StringSet) -> list[str] | None:
+    """Return all names that members of a set of objects may have, in their order; None if they are not few."""
+    listed, others = _names(objects, every)
+    return None if others else _possible(objects, listed)
+
+
 def _names(objects: Objects, every: StringSet) -> tuple[list[str], list[_Others]]:
     """Return the names that are listed, in their order, and the members that are not."""
     listed = _listed(objects)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from logitkit.budget import spend
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import Conjunction
 from logitkit.json_schema.string_set import StringSet, without
 from logitkit.patterns.syntax import Node
+
+# The form of an item: a fixed text, or a value that satisfies a conjunction.
+Item: TypeAlias = "tuple[Node, Conjunction | None]"
 
 # Moves of one graph.
 MOST_MOVES = 100_000

@@ -6,8 +6,8 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 from logitkit.json_schema.document import load
-from logitkit.json_schema.pointer import below, plain, step
-from logitkit.json_schema.references import Place, References
+from logitkit.json_schema.pointer import plain, step
+from logitkit.json_schema.references import References
 from tests.json_schema.canonical import canonical
 from tests.json_schema.judge import exact, judge
 
@@ -61,6 +61,5 @@ def _location(schema: Any, judged: Any, path: list[str | int]) -> str:
             other = others.target(other.value["$ref"], other)
         name = list(place.value)[list(other.value).index(key)] if isinstance(other.value, dict) else key
         inside, other_inside = place.value[name], other.value[key]
-        place = Place(inside, below(place.pointer, name), references.base_of(inside, place.base))
-        other = Place(other_inside, "#", others.base_of(other_inside, other.base))
+        place, other = place.inside(inside, name), other.inside(other_inside)
     return plain(place.pointer)

@@ -40,7 +40,14 @@ _BRANCHES = [
 _ALL_STRINGS = {"type": "object", "additionalProperties": {"type": "string"}}
 _ALL_NUMBERS = {"type": "object", "additionalProperties": {"type": "number"}}
 _SETS = {f"[{letter}]": {"minimum": i} for i, letter in enumerate("abcdefghijklmnop")}
-_ANCHORS = {"a": {"$id": "a", "$dynamicAnchor": "n"}, "b": {"$id": "b", "$dynamicAnchor": "n"}}
+_KINDS = (("strings", "string"), ("numbers", "number"))
+_SCOPES = {
+    **{
+        name: {"$id": name, "$ref": "list", "$defs": {"n": {"$dynamicAnchor": "n", "type": kind}}}
+        for name, kind in _KINDS
+    },
+    "list": {"$id": "list", "items": {"$dynamicRef": "#n"}, "$defs": {"n": {"$dynamicAnchor": "n"}}},
+}
 _LOOP = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
 
 
@@ -67,7 +74,12 @@ REFUSALS = {
         {"type": "string", "not": {"$ref": "#"}}, "#/not", "$ref", "refers to itself", '"a"', "1"
     ),
     "dynamic scope": Refusal(
-        {"$defs": _ANCHORS, "$dynamicRef": "a#n"}, "#", "$dynamicRef", "2 dynamic anchors 'n'", "1", None
+        {"type": "array", "$defs": _SCOPES, "anyOf": [{"$ref": "strings"}, {"$ref": "numbers"}]},
+        "#/$defs/list/items",
+        "$dynamicRef",
+        "one of 2 schemas",
+        "[1]",
+        "1",
     ),
     "different strings": Refusal(
         {"type": "array", "items": {"type": "string"}, "uniqueItems": True},

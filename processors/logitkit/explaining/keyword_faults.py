@@ -79,7 +79,7 @@ class Keyword:
         value = self.value
         for name in names:
             value = value[name]
-        return Place(value, below(self.place.pointer, self.name, *names), self.place.base)
+        return self.place.inside(value, self.name, *names)
 
     def same(self, *names: str | int) -> list[Fault]:
         """Return the faults of the value itself under a schema in the keyword."""
@@ -96,8 +96,8 @@ Faults = Iterable[Fault]
 def _reference(here: Keyword) -> Faults:
     references = here.check.references
     try:
-        if here.name == "$dynamicRef":
-            target = references.dynamic_target(here.value, here.place)
+        if here.name != "$ref":
+            target = references.dynamic_target(here.value, here.place, here.name)
         else:
             target = references.target(here.value, here.place, here.name)
     except LogitkitError:  # `lax` has left it out

@@ -67,14 +67,13 @@ class SchemaFaults:
         return bool(text) and is_legal(JsonValue(schema, self.whitespace), text, node.closed) is False
 
     def _faults(self, place: Place, node: JsonNode | None, path: str) -> Iterator[Fault]:
-        schema = self.references.dialect.known(place.value)
-        place = Place(schema, place.pointer, self.references.base_of(schema, place.base))
+        schema = place.value
         self.applied.setdefault(path, place)
         if schema is False:
             yield Fault(place.pointer, path, False)
         if not isinstance(schema, dict) or node is None:
             return
-        for keyword in ["$ref"] if self.references.dialect.ref_alone and "$ref" in schema else schema:
+        for keyword in ["$ref"] if place.dialect.ref_alone and "$ref" in schema else schema:
             here = Keyword(self, place, keyword, node, path)
             found = FAULTS_OF.get((node.kind, keyword)) or FAULTS_OF.get((None, keyword))
             if keyword in ("unevaluatedItems", "unevaluatedProperties"):

@@ -154,17 +154,10 @@ def reference(reader: Reader, here: Here) -> Values:
 
 
 def dynamic_reference(reader: Reader, here: Here) -> Values:
-    """Return what the schema holds that is referred to, if there is one only."""
-    target = reader.references.dynamic_target(checked.text(here.place, here.keyword), here.place)
+    """Return what the schema holds that `$dynamicRef` or `$recursiveRef` refers to, if it is the same on every path there."""
+    target = reader.references.dynamic_target(checked.text(here.place, here.keyword), here.place, here.keyword)
     reader.check(target)
     return reader.read(target, here.track)
-
-
-def recursive_reference(reader: Reader, here: Here) -> Values:
-    """Return what the schema holds that is referred to, if there is one only."""
-    if len(reader.references.resources) > 2:
-        raise UnsupportedSchema("the schema that it refers to depends on the path to it; use '$ref'")
-    return reference(reader, here)
 
 
 def all_of(reader: Reader, here: Here) -> Values:

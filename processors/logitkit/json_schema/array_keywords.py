@@ -81,7 +81,7 @@ def unevaluated_items(reader: Reader, place: Place, found: Values) -> Values:
             return replace(arrays, evaluated=None)
         # The keyword looks at items, and its negation does not.
         looking = {some.value for some in arrays.contains if some.site.keyword == "contains"}
-        if looking and reader.references.dialect.name == "2019-09":
+        if looking and place.dialect.name == "2019-09":
             raise Site(place.pointer, "unevaluatedItems").refuse(
                 "draft 2019-09 does not say whether items that match 'contains' are evaluated; describe them with 'items'"
             )

@@ -112,7 +112,7 @@ def format_(reader: Reader, place: Place, found: Values) -> Values:
     elif name in formats.NOT_ENFORCED:
         reader.ignore(place, "format", f"the format {name!r} is not enforced: {formats.NOT_ENFORCED[name]}")
     elif kind == "string":
-        old = reader.references.dialect.old_formats
+        old = place.dialect.old_formats
         strings = StringSet.of_format(name, reader.limits, old)
         doubtful = StringSet.possibly_of_format(name, reader.limits, old)
         return found.intersection(replace(reader.everything, strings=strings, doubtful=doubtful), reader.work)

@@ -24,7 +24,7 @@ TOGETHER = {
 }
 ALONE = {
     "$dynamicRef": applicators.dynamic_reference,
-    "$recursiveRef": applicators.recursive_reference,
+    "$recursiveRef": applicators.dynamic_reference,
     "$ref": applicators.reference,
     "allOf": applicators.all_of,
     "anyOf": applicators.any_of,

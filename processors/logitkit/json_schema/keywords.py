@@ -102,19 +102,23 @@ class Dialect:
         object.__setattr__(self, "_unknown", unknown)
 
     @classmethod
-    def of(cls, document: Any, left_out: LeftOut) -> Dialect:
+    def of(cls, document: Any, left_out: LeftOut, pointer: str = "#", otherwise: str = "") -> Dialect:
         """Return the dialect that a document names.
 
         Args:
             document: The document.
             left_out: Whether an unknown draft may be left out.
+            pointer: The pointer of the document itself, for errors.
+            otherwise: The name of the dialect of a document that names none.
 
         Raises:
             UnsupportedSchema: It is not known.
         """
-        named = document.get("$schema", "") if isinstance(document, dict) else ""
+        if not isinstance(document, dict) or "$schema" not in document:
+            return cls(otherwise)
+        named = document["$schema"]
         try:
-            return cls(_name(named, "#"))
+            return cls(_name(named, pointer))
         except UnsupportedSchema as error:
             is_newer = isinstance(named, str) and "://json-schema.org/" in named and "draft-03" not in named
             if is_newer and left_out.also(error):
@@ -153,6 +157,11 @@ class Dialect:
     def identifier(self) -> str:
         """The keyword that identifies a schema."""
         return "id" if self.name == "draft-04" else "$id"
+
+    def identity(self, schema: Any) -> str | None:
+        """Return the identifier that a schema gives itself; None if it has none that counts."""
+        given = schema.get(self.identifier) if isinstance(schema, dict) else None
+        return given if isinstance(given, str) and not (self.ref_alone and "$ref" in schema) else None
 
     def known(self, value: Any) -> Any:
         """Return a schema without what its dialect does not know; always the same of one schema."""

@@ -31,13 +31,33 @@ def step(path: str, name: str | int) -> str:
 
 
 def plain(fragment: str) -> str:
-    """Return the plain pointer that a fragment holds.
+    """Return the plain pointer that a fragment holds; one in another document is left as it is, with the URI.
 
     Example:
-        >>> plain("#/properties/50%25")
-        '/properties/50%'
+        >>> plain("#/properties/50%25"), plain("a.json#/properties/50%25")
+        ('/properties/50%', 'a.json#/properties/50%25')
     """
-    return unquote(fragment[1:])
+    return unquote(fragment[1:]) if fragment.startswith("#") else fragment
+
+
+def is_document(fragment: str) -> bool:
+    """Whether a fragment leads to a whole document.
+
+    Example:
+        >>> is_document("https://example.org/a.json#"), is_document("#/properties/a#")
+        (True, False)
+    """
+    return not fragment.partition("#")[2]
+
+
+def root_of(uri: str) -> str:
+    r"""Return the fragment of the document with a URI.
+
+    Example:
+        >>> root_of("a b\n.json")
+        'a b%0A.json#'
+    """
+    return _printable(uri, kept="%") + "#"
 
 
 def names_of(fragment: str) -> list[str]:
@@ -54,7 +74,8 @@ def _escaped(name: str | int) -> str:
     return str(name).replace("~", "~0").replace("/", "~1")
 
 
-def _printable(name: str) -> str:
+def _printable(name: str, kept: str = "") -> str:
     if name.isprintable() and "%" not in name:
         return name
-    return "".join([c if c.isprintable() and c != "%" else quote(c, errors="surrogatepass") for c in name])
+    keep = [c.isprintable() and (c != "%" or c == kept) for c in name]
+    return "".join([c if k else quote(c, errors="surrogatepass") for c, k in zip(name, keep, strict=True)])

@@ -176,7 +176,7 @@ class Reader(SchemaPlaces):
 
     def _keywords(self, place: Place, track: bool) -> Values:
         schema = place.value
-        if self.references.dialect.ref_alone and "$ref" in schema:
+        if place.dialect.ref_alone and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
         track = track or any(self.has(place, keyword) for keyword in ("unevaluatedItems", "unevaluatedProperties"))
         before = self._drops

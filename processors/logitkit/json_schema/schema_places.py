@@ -10,7 +10,7 @@ from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLa
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, Literal
 from logitkit.json_schema.keywords import ANNOTATIONS, ASSERTIONS, OF_LIST, OF_NAMES, OF_ONE
 from logitkit.json_schema.left_out import LeftOut
-from logitkit.json_schema.pointer import below
+from logitkit.json_schema.pointer import below, is_document
 from logitkit.json_schema.references import Place, References
 
 __all__ = ["DistinctSchemas", "SchemaPlaces"]
@@ -120,7 +120,7 @@ class SchemaPlaces:
         self._drops = 0
         self._doubts = 0
         self._places: list[Place] = []
-        self._numbers: dict[tuple[int, str], int] = {}
+        self._numbers: dict[tuple[int, str, str], int] = {}
         self._schemas = DistinctSchemas()
         self._constants: dict[tuple[object, ...], dict[str, object]] = {}
 
@@ -129,18 +129,17 @@ class SchemaPlaces:
         value = place.value
         for name in names:
             value = value[name]
-        pointer = below(place.pointer, *names)
-        found = Place(self.references.dialect.known(value), pointer, self.references.base_of(value, place.base))
+        found = place.inside(value, *names)
         self.check(found)
         return found
 
     def check(self, place: Place) -> None:
         """Refuse a place that holds no schema, or one of another draft."""
-        value, pointer, _ = place
+        value, pointer = place.value, place.pointer
         if not isinstance(value, dict | bool):
             raise ConfigurationError(f"{pointer} is a {type(value).__name__}; a schema is an object, true or false")
-        if isinstance(value, dict) and pointer != "#" and self.has(place, "$schema"):
-            self.references.dialect.check_inside(value["$schema"], pointer)
+        if isinstance(value, dict) and not is_document(pointer) and self.has(place, "$schema"):
+            place.dialect.check_inside(value["$schema"], pointer)
 
     def has(self, place: Place, keyword: str) -> bool:
         """Whether a schema has a keyword, and it is not left out."""
@@ -211,7 +210,7 @@ class SchemaPlaces:
         """Return what a value satisfies that equals a constant in a schema."""
         key: tuple[object, ...] = (id(value),) if isinstance(value, dict | list) else (type(value), value)
         schema = self._constants.setdefault(key, {"const": value})
-        return (Literal(self._number(Place(schema, below(place.pointer, keyword), place.base))),)
+        return (Literal(self._number(place._replace(value=schema, pointer=below(place.pointer, keyword)))),)
 
     def blaming(self, place: Place, keyword: str | None) -> Blaming:
         """Say of errors in a block that a keyword is to blame for them."""
@@ -228,7 +227,7 @@ class SchemaPlaces:
         return Blaming(first)
 
     def _number(self, place: Place) -> int:
-        key = self._schemas.number(place.value), place.base
+        key = self._schemas.number(place.value), place.base, place.dialect.name
         found = self._numbers.setdefault(key, len(self._places))
         if found == len(self._places):
             self._places.append(place)

@@ -21,7 +21,7 @@ from logitkit.json_schema.object_plan import object_plan
 from logitkit.json_schema.plan import Block, Move, Names, Plan
 from logitkit.json_schema.pointer import below
 from logitkit.json_schema.reader import Reader
-from logitkit.json_schema.references import Place, References
+from logitkit.json_schema.references import References
 from logitkit.json_schema.string_set import StringSet
 from logitkit.json_schema.writer import nested_grammar_of
 from logitkit.languages.language_writer import LanguageWriter
@@ -224,7 +224,7 @@ class XmlMembers:
         options = (
             self.writer.options._replace(fragments=False, longest=0, called=False) if openings else self.writer.options
         )
-        others = both(value, self.reader.conjunction(Place(NOT_A_STRING, "#", "")))
+        others = both(value, self.reader.conjunction(self.reader.references.root._replace(value=NOT_A_STRING)))
         layout = replace(self.layout, blocks=options.longest > 0, within_tokens=options.closing)
         nested_grammar = nested_grammar_of(
             others, self.reader, layout, options.fragments, options.longest, called_root=options.called

@@ -13,23 +13,23 @@ from logitkit.errors import ConfigurationError
 BYTES = lk.Vocabulary([bytes([b]) for b in range(256)] + [None], eos_ids=[256])
 
 
-def nested(schema: Any) -> NestedDfa:
-    """Compile a schema.
+def nested(schema: Any, resources: Any = None) -> NestedDfa:
+    """Compile a schema, given the documents that it may refer to.
 
     Raises:
         UnsupportedSchema: It is refused.
     """
-    return lk.JsonSchema(schema, BYTES).nested_dfa()
+    return lk.JsonSchema(schema, BYTES, resources=resources).nested_dfa()
 
 
-def acceptor(schema: Any) -> Callable[[str], bool]:
+def acceptor(schema: Any, resources: Any = None) -> Callable[[str], bool]:
     """Return the function that says whether a text is in the language of a schema; unsatisfiable ones accept nothing.
 
     Raises:
         UnsupportedSchema: It is refused.
     """
     try:
-        found = nested(schema)
+        found = nested(schema, resources)
     except ConfigurationError as error:
         if "no value satisfies" not in str(error):
             raise

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import jsonschema
 from jsonschema.protocols import Validator
+from jsonschema_specifications import REGISTRY as SPECIFICATIONS
+from referencing import Resource
+from referencing.jsonschema import specification_with
 
 from tests.json_schema.ecma import python_pattern
 from tests.json_schema.format_rules import NUMBER_RULES, RULES
@@ -37,15 +40,24 @@ for _name, _number_check in NUMBER_RULES.items():
     _FORMATS.checks(_name)(_number_rule(_number_check))
 
 
-def judge(schema: Any) -> Validator:
-    """Return the validator of a schema, in the dialect that it names (else 2020-12)."""
+def judge(schema: Any, documents: Mapping[str, Any] | None = None) -> Validator:
+    """Return the validator of a schema, in the dialect that it names (else 2020-12), given other documents by URI."""
     as_judged = exact(translated(schema, nullable=not isinstance(schema, dict) or "$schema" not in schema))
     dialect = jsonschema.validators.validator_for(as_judged, default=jsonschema.Draft202012Validator)
     checker = dialect.TYPE_CHECKER.redefine("integer", _is_integer)
-    found: Validator = jsonschema.validators.extend(dialect, {"multipleOf": _multiple_of}, type_checker=checker)(
-        as_judged, format_checker=_FORMATS
+    validator: type[Validator] = jsonschema.validators.extend(
+        dialect, {"multipleOf": _multiple_of}, type_checker=checker
     )
-    return found
+    if documents is None:
+        return validator(as_judged, format_checker=_FORMATS)
+    # A document that names no draft is read by that of the main schema.
+    otherwise = specification_with(dialect.META_SCHEMA.get("$id") or dialect.META_SCHEMA["id"])
+    resources = {
+        uri: Resource.from_contents(exact(translated(document)), default_specification=otherwise)
+        for uri, document in documents.items()
+    }
+    registry = SPECIFICATIONS.with_resources(resources.items()).crawl()
+    return validator(as_judged, format_checker=_FORMATS, registry=registry)
 
 
 def parse(text: str | bytes) -> Any:

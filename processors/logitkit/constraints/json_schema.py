@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, get_args
 
 from logitkit.budget import one_budget, spent
@@ -20,9 +21,11 @@ from logitkit.errors import PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled, schema_grammar
 from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.layout import Whitespace
+from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.misspelt import misspelt
+from logitkit.json_schema.resources import documents_of
 from logitkit.limits import Limits, check_limits
-from logitkit.parameters import Boolean, Either, Integer, SchemaForm, Word
+from logitkit.parameters import Boolean, Either, Integer, SchemaForm, SchemasForm, Word
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.shared import shared_by
@@ -59,6 +62,9 @@ class JsonSchema(Constraint):
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
             within this many new tokens, not counting EOS. If the context has too little room, a shortest text is written.
         max_depth: The maximum number of open brackets in recursive parts; in some schemas, the outermost does not count.
+        resources: The documents that a `$ref` may lead to besides the schema itself: schemas by URI, or a `pathlib.Path` to a
+            folder of JSON files. A URI may be relative to the `$id` of the schema. Nothing is fetched, and meta-schemas are
+            built in. Only the documents that are referred to are kept.
         limits: Bounds on the cost of compiling.
 
     Raises:
@@ -77,6 +83,11 @@ class JsonSchema(Constraint):
         >>> schema.process_logits(state, torch.zeros(1, 5), context)[1]
         tensor([[-inf, 0., -inf, 0., -inf]])
 
+        With another document:
+
+        >>> schema = {"type": "array", "items": {"$ref": "one.json"}, "maxItems": 2}
+        >>> state = lk.JsonSchema(schema, vocabulary, resources={"one.json": {"const": 1}}).init_state(context)
+
     Source: JSON Schema, draft 2020-12; Alur and Madhusudan, Visibly pushdown languages (2004).
     """
 
@@ -89,6 +100,7 @@ class JsonSchema(Constraint):
             "strict_formats": Boolean(),
             "closing": Either((Integer(1, note=CLOSING), Boolean())),
             "max_depth": Integer(1, 1024),
+            "resources": SchemasForm(),
         },
         main="schema",
         order=120,
@@ -102,6 +114,7 @@ class JsonSchema(Constraint):
     strict_formats: bool = field(default=False, kw_only=True)
     closing: bool | int = field(default=False, kw_only=True)
     max_depth: int = field(default=32, kw_only=True)
+    resources: Mapping[str, Any] | Path | None = field(default=None, kw_only=True, compare=False)
     limits: Limits = field(default=SCHEMA_LIMITS, kw_only=True)
     content: str = field(init=False, repr=False)
 
@@ -110,7 +123,11 @@ class JsonSchema(Constraint):
         super().__post_init__()
         with gc_paused():
             object.__setattr__(self, "schema", load(self.schema))
-            object.__setattr__(self, "content", key_of(self.schema))
+        with self._one_budget():
+            # Only what is referred to counts: a schema with one document equals that with a folder of a thousand.
+            reached = documents_of(self.schema, self.resources or {}, LeftOut(self.lax)) if self.resources else None
+            object.__setattr__(self, "resources", reached or None)
+            object.__setattr__(self, "content", key_of([self.schema, reached] if reached else self.schema))
         with self._one_budget():
             self._compile_once(
                 JsonSchema,
@@ -184,6 +201,7 @@ class JsonSchema(Constraint):
             strict_formats=self.strict_formats,
             longest=longest,
             closing=bool(self.closing),
+            resources=self.resources,  # type: ignore[arg-type]
         )
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from logitkit.explaining.findings import Source
@@ -14,7 +14,8 @@ from logitkit.explaining.token_texts import shortened
 from logitkit.json_schema.keywords import ASSERTIONS
 from logitkit.json_schema.layout import Whitespace
 from logitkit.json_schema.left_out import LeftOut
-from logitkit.json_schema.pointer import names_of, plain, step
+from logitkit.json_schema.metaschemas import metaschema
+from logitkit.json_schema.pointer import names_of, plain, root_of, step
 from logitkit.json_schema.references import Place, References
 from logitkit.languages.schemas import JsonValue
 
@@ -32,11 +33,12 @@ class SchemaFaults:
     Args:
         schema: The loaded schema.
         whitespace: The white space that is allowed.
+        resources: The documents that it refers to, by URI.
     """
 
-    def __init__(self, schema: Any, whitespace: Whitespace) -> None:
+    def __init__(self, schema: Any, whitespace: Whitespace, resources: Mapping[str, Any] | None = None) -> None:
         # The schema was compiled, with an unknown draft left out if need be.
-        self.references = References.of(schema, LeftOut(lax=True))
+        self.references = References.of(schema, LeftOut(lax=True), resources)
         self.whitespace = whitespace
         # The first schema that applied to each value, by the path of the value.
         self.applied: dict[str, Place] = {}
@@ -98,7 +100,13 @@ class SchemaFaults:
 _SPACE = (b" ", b"\t", b"\n", b"\r")
 
 
-def schema_sources(schema: Any, written: bytes, rest: bytes, whitespace: Whitespace = "compact") -> tuple[Source, ...]:
+def schema_sources(
+    schema: Any,
+    written: bytes,
+    rest: bytes,
+    whitespace: Whitespace = "compact",
+    resources: Mapping[str, Any] | None = None,
+) -> tuple[Source, ...]:
     """Return which keywords of a schema refuse a byte, the first one in the order of the schema first.
 
     What the byte itself decides comes first: a character that a pattern does not allow, a bracket that closes an array too
@@ -111,6 +119,7 @@ def schema_sources(schema: Any, written: bytes, rest: bytes, whitespace: Whitesp
         written: The text before the byte, which is the beginning of a legal text.
         rest: The text from that byte on, as far as it is known; empty where the text ends too early.
         whitespace: The white space that is allowed, as in `JsonSchema`.
+        resources: The documents that the schema refers to, loaded, by URI.
 
     Example:
         >>> schema = {"type": "object", "properties": {"age": {"type": "integer", "maximum": 99}}}
@@ -118,7 +127,8 @@ def schema_sources(schema: Any, written: bytes, rest: bytes, whitespace: Whitesp
         >>> source.text, source.pointer, source.path
         ('maximum: 99', '/properties/age/maximum', '/age')
     """
-    faults = SchemaFaults(schema, whitespace)
+    faults = SchemaFaults(schema, whitespace, resources)
+    documents = {"": schema, **(resources or {})}
     start = written + rest[:1]
     node, read = read_json(start)
     if node is None:
@@ -141,13 +151,13 @@ def schema_sources(schema: Any, written: bytes, rest: bytes, whitespace: Whitesp
     found = found or (faults.of(whole) if complete else [])
     is_later = bool(found) and found[0].path not in {*_paths(node), *_outer(path.rpartition("/")[0])}
     # A value after the byte may be wrong as well, while the byte is refused for the order of the members.
-    found = [] if is_later and not _is_legal_without(found, schema, start, whitespace) else found
+    found = [] if is_later and not _is_legal_without(found, documents, start, whitespace) else found
     if not found and not complete:
         found = faults.of(closed_at_the_end(node, following=end.name))
         every = closed_at_the_end(node, every=True, following=end.name)
         found = found or [fault for fault in faults.of(every) if fault.path == path]
     if not found:
-        found = [fault for fault in faults.suspects if _is_legal_without([fault], schema, start, whitespace)]
+        found = [fault for fault in faults.suspects if _is_legal_without([fault], documents, start, whitespace)]
     if not found:
         return (_spelling(_convention(end, len(rest) > 1 and not faults.suspects), faults, following or path),)
     return tuple(dict.fromkeys(_source(fault) for fault in _with_branches(found[0], path)))
@@ -210,11 +220,15 @@ def _outer(path: str) -> Iterator[str]:
         yield path
 
 
-def _is_legal_without(faults: list[Fault], schema: Any, text: bytes, whitespace: Whitespace) -> bool:
-    """Whether a text is the beginning of a legal one if some keywords are left out of the schema."""
+def _is_legal_without(faults: list[Fault], documents: Mapping[str, Any], text: bytes, whitespace: Whitespace) -> bool:
+    """Whether a text is the beginning of a legal one if some keywords are left out of the schema, whose own URI is ""."""
+    changed = dict(documents)
     for fault in faults:
-        schema = _without(schema, names_of(fault.pointer))
-    return bool(is_legal(JsonValue(schema, whitespace), text, complete=False))
+        root, _, fragment = fault.pointer.partition("#")
+        uri = next((uri for uri in changed if root_of(uri) == f"{root}#"), root)
+        changed[uri] = _without(changed.get(uri, metaschema(uri)), names_of(fragment))
+    schema = changed.pop("")
+    return bool(is_legal(JsonValue(schema, whitespace, resources=changed), text, complete=False))
 
 
 def _without(schema: Any, names: list[str]) -> Any:

@@ -82,7 +82,7 @@ def _sources(constraint: Constraint | None, place: Refused) -> tuple[Source, ...
         case Grammar(text):
             return rule_sources(constraint.rule_set(), text, written.decode("utf-8", "ignore"), characters)
         case JsonSchema():
-            return schema_sources(constraint.schema, written, rest, constraint.whitespace)
+            return schema_sources(constraint.schema, written, rest, constraint.whitespace, constraint.resources)  # type: ignore[arg-type]
         case LanguageConstraint() | DescribedByLanguage():
             return language_sources(constraint.language, written, rest, constraint.vocabulary, _calls(constraint))
         case Then(first, second, str() | bytes() as text):

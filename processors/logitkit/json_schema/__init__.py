@@ -1,6 +1,7 @@
 """From JSON Schema to languages.
 
-document, references, pointer, keywords             load a document, and resolve what it refers to
+document, references, pointer, keywords             load a document, and resolve what it refers to (resources: other documents;
+                    metaschemas: those of the drafts)
 python_types        from Python types and pydantic models to schemas (validated_schema, validated_text,
                     validated_numbers, set_members, type_patterns, time_bounds, exact_bounds)
 validated_constraints    constraints around a type that does not have them itself (added_constraints)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from logitkit.budget import spent
@@ -42,6 +43,7 @@ def schema_grammar(
     called_root: bool = False,
     any_order: bool = False,
     closing: bool = False,
+    resources: Mapping[str, Json] | None = None,
 ) -> Compiled:
     """Compile a loaded schema.
 
@@ -57,13 +59,14 @@ def schema_grammar(
         called_root: Whether an object or array that is the whole value is to be a rule.
         any_order: Whether the members of objects may come in any order.
         closing: Whether a text that has begun must be completed within a number of tokens.
+        resources: The other documents, by URI.
 
     Raises:
         UnsupportedSchema: A keyword cannot be honoured exactly.
         ConfigurationError: The schema is wrong, or no value satisfies it.
     """
     left_out = LeftOut(lax, limits.work, advises=True)
-    references = References.of(schema, left_out)
+    references = References.of(schema, left_out, resources)
     while True:
         before = spent()
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)

@@ -37,13 +37,27 @@ def load(schema: object) -> dict[str, Any] | bool:
         ConfigurationError: It is something else, not JSON, or a type without a JSON Schema.
         UnsupportedSchema: It is too large, or nested too deeply.
     """
+    return counted(schema)[0]
+
+
+def counted(schema: object, most: int = MOST_VALUES) -> tuple[dict[str, Any] | bool, int]:
+    """Return a schema as `load` does, and how many values it has.
+
+    Args:
+        schema: As in `load`.
+        most: How many values it may have, if other documents have some of `MOST_VALUES` already.
+
+    Raises:
+        ConfigurationError: As `load`.
+        UnsupportedSchema: As `load`.
+    """
     if not isinstance(schema, str | bool | Mapping):
         schema = schema_of(schema)
     if isinstance(schema, str):
         schema = _parsed(schema)
     if not isinstance(schema, Mapping | bool):
         raise ConfigurationError(f"schema is a {type(schema).__name__}; give {_ALLOWED}")
-    return _interned(schema)  # type: ignore[return-value]
+    return _interned(schema, most)  # type: ignore[return-value]
 
 
 def key_of(schema: Json) -> str:
@@ -115,16 +129,20 @@ class _Open:
         return known.setdefault((tuple(self.keys), members), dict(zip(self.keys, self.done, strict=True)))
 
 
-def _interned(root: object) -> Json:
-    """Copy a value, without recursion: equal objects (with their keys in one order) and equal lists become one."""
+def _interned(root: object, most: int) -> tuple[Json, int]:
+    """Copy a value, without recursion: equal objects (with their keys in one order) and equal lists become one.
+
+    Returns the copy, and how many values it has.
+    """
     known: dict[object, Json] = {}
     path: list[_Open] = []
     value: object = root
     count = 0
     while True:
         count += 1
-        if count > MOST_VALUES:
-            raise UnsupportedSchema(f"the schema has more than {MOST_VALUES} values", "#")
+        if count > most:
+            others = "" if most == MOST_VALUES else ", counted together with the documents read before it"
+            raise UnsupportedSchema(f"the schema has more than {MOST_VALUES} values{others}", "#")
         # Most values are scalars, and whether something is a mapping takes long to tell.
         if type(value) not in _SCALARS and isinstance(value, Mapping | list | tuple):
             if len(path) >= DEEPEST:
@@ -133,7 +151,7 @@ def _interned(root: object) -> Json:
         else:
             copy = _scalar(value)
             if not path:
-                return copy
+                return copy, count
             path[-1].done.append(copy)
         while path:
             try:
@@ -142,7 +160,7 @@ def _interned(root: object) -> Json:
             except StopIteration:
                 copy = path.pop().close(known)
                 if not path:
-                    return copy
+                    return copy, count
                 path[-1].done.append(copy)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, ClassVar, get_args
@@ -50,6 +50,8 @@ class LocatedSchema(Language):
         except UnsupportedSchema as error:
             # Without what `lax=True` would leave out: tools and structural tags have no such option.
             pointer = self.path if error.pointer is None else self.path + error.pointer
+            if error.pointer and not error.pointer.startswith("#"):
+                pointer = f"{error.pointer}, to which {self.path} refers"
             raise UnsupportedSchema(error.reason, pointer, error.keyword) from None
         except ConfigurationError as error:
             raise ConfigurationError(f"{self.path}: {error}") from None
@@ -65,7 +67,7 @@ _lock = Lock()
 
 @dataclass(frozen=True)
 class JsonValue(Language):
-    """A JSON value; see `json_schema`."""
+    """A JSON value; see `json_schema`. `resources` are the documents that the schema refers to, loaded, by URI."""
 
     is_schema: ClassVar[bool] = True
 
@@ -74,11 +76,13 @@ class JsonValue(Language):
     lax: bool = False
     strict_formats: bool = False
     any_order: bool = False
+    resources: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", load(self.schema))
-        object.__setattr__(self, "content", key_of(self.schema))
+        whole = [self.schema, dict(self.resources)] if self.resources else self.schema
+        object.__setattr__(self, "content", key_of(whole))
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree."""
@@ -101,6 +105,7 @@ class JsonValue(Language):
                     called_root=options.called,
                     any_order=self.any_order,
                     closing=options.closing,
+                    resources=self.resources,
                 )
                 work = spent()
             known = made, work

@@ -124,7 +124,7 @@ class JsonOutput(OutputType):
         return self.read(text)
 
 
-JSON_OPTIONS = ("schema", "whitespace", "lax", "strict_formats")
+JSON_OPTIONS = ("schema", "whitespace", "lax", "strict_formats", "resources")
 
 
 def _written(constraint: Any, **given: Any) -> dict[str, Any]:

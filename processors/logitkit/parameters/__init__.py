@@ -7,11 +7,12 @@ form, place              the interface of all forms; the place of a value in a c
 scalars, numbers          which values count as numbers (Python's, numpy's and torch's); Integer and Number
 forms                    Boolean, Null, Text, Word, ListOf, Either
 token_ids                TokenId, TokenIds, and maps and automata of token ids
-documents                SchemaForm and Nested: a JSON Schema, a configuration inside a configuration
+documents                SchemaForm, SchemasForm and Nested: JSON Schemas, a configuration inside a configuration
 """
 
 from logitkit.parameters.documents import Nested as Nested
 from logitkit.parameters.documents import SchemaForm as SchemaForm
+from logitkit.parameters.documents import SchemasForm as SchemasForm
 from logitkit.parameters.form import Form as Form
 from logitkit.parameters.forms import Boolean as Boolean
 from logitkit.parameters.forms import Either as Either
@@ -39,6 +40,7 @@ __all__ = [
     "Null",
     "Number",
     "SchemaForm",
+    "SchemasForm",
     "State",
     "Text",
     "TokenId",

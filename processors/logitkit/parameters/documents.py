@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, ClassVar
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.form import Form
 from logitkit.parameters.place import Place
 
-__all__ = ["Nested", "SchemaForm", "with_unique_keys"]
+__all__ = ["Nested", "SchemaForm", "SchemasForm", "with_unique_keys"]
 
 
 def with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -77,6 +78,34 @@ class SchemaForm(Form):
                 )
             todo.extend(inside.values() if isinstance(inside, dict) else inside if isinstance(inside, list) else ())
         return value
+
+
+class SchemasForm(Form):
+    """JSON Schemas by URI. In Python, it may also be a folder; a configuration must not say what is read from the disk."""
+
+    allowed = "an object of JSON Schemas by URI"
+    types = (Mapping,)
+    described: ClassVar[dict[str, Any]] = {"type": "object", "additionalProperties": SchemaForm.described}
+
+    def check(self, name: str, given: Any) -> Any:
+        """Return it.
+
+        Raises:
+            ConfigurationError: It is neither a mapping nor a folder.
+        """
+        if given is None or isinstance(given, Mapping | Path):
+            return given
+        raise ConfigurationError(f"{name} is {given!r:.80}; allowed are a dict of schemas by URI and a pathlib.Path")
+
+    def read(self, value: Any, place: Place) -> Any:
+        """Return the schemas."""
+        if not isinstance(value, Mapping):
+            raise place.refuse(value, f"{self.allowed}; a folder can only be passed to JsonSchema in Python")
+        return {uri: SchemaForm().read(schema, place.inside(uri)) for uri, schema in value.items()}
+
+    def write(self, value: Any) -> Any:
+        """Return the schemas, or raise as `SchemaForm` does."""
+        return {uri: SchemaForm().write(schema) for uri, schema in value.items()}
 
 
 class Nested(Form):

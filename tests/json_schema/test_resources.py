@@ -174,7 +174,24 @@ def test_nothing_outside_of_the_folder_is_read(reference: str, tmp_path: Path) -
             lk.JsonSchema({"$ref": name}, BYTES, resources=folder)
 
 
-@pytest.mark.parametrize("name", ["a" * 5000, "%00", "b.json/c", "sub", "sub/", "C:b", "..%5cb", "https://", "//", "?"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a" * 5000,
+        "%00",
+        "b.json/c",
+        "sub",
+        "sub/",
+        "C:b",
+        "..%5cb",
+        "https://",
+        "//",
+        "?",
+        "http://[",
+        "http://[#a",
+        "[:",
+    ],
+)
 def test_odd_references_lead_to_nothing(name: str, tmp_path: Path) -> None:
     with pytest.raises(LogitkitError):
         lk.JsonSchema({"$ref": name}, BYTES, resources=written(tmp_path, FILES))
@@ -202,6 +219,7 @@ def test_odd_references_lead_to_nothing(name: str, tmp_path: Path) -> None:
         ({"b#x": {}}, "^resources has the key 'b#x'; allowed are URIs without a fragment"),
         ({3: {}}, "^resources has the key 3; allowed are URIs"),
         ({"": {}}, "^resources has the key ''; allowed are URIs"),
+        ({"b": {}, "./b": {}}, r"^resources, 'b' and '\./b': both are the URI 'b'"),
         ("b", r"^resources is 'b'; allowed are a dict of schemas by URI and a pathlib\.Path"),
         (["b"], r"^resources is \['b'\]; allowed are"),
         (Path("nowhere"), "^resources is 'nowhere', which is not a folder"),
@@ -268,6 +286,21 @@ def test_a_configuration_reads_no_files(tmp_path: Path) -> None:
     assert lk.to_config(lk.from_config(config, BYTES)) == {
         "json_schema": {"schema": {"$ref": "b.json"}, "resources": {"b.json": NUMBER}}
     }
+
+
+def test_odd_identifiers_do_no_harm() -> None:
+    means_integer(
+        {"$id": "http://[", "$ref": "#/$defs/x", "$defs": {"x": {"$id": "//[", **NUMBER}}}, {"http://[a": NUMBER}
+    )
+    means_integer({"$ref": "http://[a"}, {"http://[a": NUMBER})
+
+
+def test_tools_name_a_meta_schema() -> None:
+    tool = {"name": "f", "parameters": {"properties": {"a": {"$ref": f"{DRAFT_7}/definitions/stringArray"}}}}
+    with pytest.raises(
+        UnsupportedSchema, match=r"^'uniqueItems' at http://json-schema\.org/draft-07/schema#/definitions/"
+    ):
+        lk.Tools([tool], format="hermes").constraint(BYTES)
 
 
 def test_explanations_name_the_document() -> None:

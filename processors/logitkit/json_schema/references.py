@@ -41,7 +41,7 @@ class Place(NamedTuple):
     def inside(self, value: Any, *names: str | int) -> Place:
         """Return the place of a schema inside this one, given the names that lead there."""
         identity = self.dialect.identity(value)
-        base = self.base if identity is None else urldefrag(joined(self.base, identity))[0]
+        base = self.base if identity is None else located(self.base, identity)[0]
         return Place(self.dialect.known(value), below(self.pointer, *names), base, self.dialect)
 
 
@@ -123,7 +123,7 @@ class References:
         Raises:
             UnsupportedSchema: There is none in the documents.
         """
-        uri, fragment = urldefrag(joined(place.base, reference))
+        uri, fragment = located(place.base, reference)
         resource = self.resource(uri)
         if resource is None:
             raise UnsupportedSchema(
@@ -234,7 +234,7 @@ class References:
         identity = place.dialect.identity(value)
         if identity is not None and "#" in identity:
             # The spelling of anchors before there was a keyword for them.
-            self.anchors.setdefault((base, urldefrag(identity)[1]), place)
+            self.anchors.setdefault((base, identity.partition("#")[2]), place)
         for keyword in ("$anchor", "$dynamicAnchor"):
             if isinstance(value.get(keyword), str):
                 self.anchors.setdefault((base, value[keyword]), place)
@@ -245,7 +245,7 @@ class References:
 
 
 def _dynamic_name(reference: str, keyword: str) -> str:
-    return RECURSIVE if keyword == "$recursiveRef" else unquote(urldefrag(reference)[1])
+    return RECURSIVE if keyword == "$recursiveRef" else unquote(reference.partition("#")[2])
 
 
 def _inside(place: Place, definitions: bool = True) -> Iterator[Place]:
@@ -266,13 +266,21 @@ def _inside(place: Place, definitions: bool = True) -> Iterator[Place]:
             yield place.inside(inside, keyword)
 
 
-def joined(base: str, reference: str) -> str:
-    """Return the URI of a reference that is relative to a base.
+def located(base: str, reference: str) -> tuple[str, str]:
+    """Return the URI and the fragment of a reference that is relative to a base.
 
     Example:
-        >>> joined("https://a.org/b.json", "c.json#d"), joined("", "./c.json"), joined("a/b.json", "../../c.json")
-        ('https://a.org/c.json#d', 'c.json', '../c.json')
+        >>> located("https://a.org/b.json", "c.json#d"), located("", "./c.json"), located("a/b.json", "../../c.json")
+        (('https://a.org/c.json', 'd'), ('c.json', ''), ('../c.json', ''))
     """
+    try:
+        uri, fragment = urldefrag(_joined(base, reference))
+    except ValueError:  # not a URI, such as `http://[`
+        uri, _, fragment = reference.partition("#")
+    return uri, fragment
+
+
+def _joined(base: str, reference: str) -> str:
     # `urljoin` knows only some schemes: others are absolute as they stand, and a fragment belongs to any.
     if not reference or reference.startswith("#"):
         return base + reference

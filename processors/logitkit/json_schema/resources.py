@@ -18,7 +18,7 @@ from logitkit.json_schema.keywords import Dialect
 from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.metaschemas import metaschema
 from logitkit.json_schema.pointer import root_of
-from logitkit.json_schema.references import References, joined
+from logitkit.json_schema.references import References, located
 
 __all__ = ["documents_of"]
 
@@ -69,7 +69,7 @@ def documents_of(schema: Json, given: Mapping[str, object] | Path, left_out: Lef
         for place in references.reachable():
             spend(PLACE_STEPS)
             for reference in (place.value.get("$ref"), place.value.get("$dynamicRef")):
-                uri = urldefrag(joined(place.base, reference))[0] if isinstance(reference, str) else ""
+                uri = located(place.base, reference)[0] if isinstance(reference, str) else ""
                 if uri in references.resources or uri in missing:
                     continue
                 match = source.find(uri)
@@ -101,12 +101,14 @@ class _Given:
         self._dialect = dialect
         self._by_uri: dict[str, tuple[str, object]] = {}
         for key, content in given.items():
-            uri, fragment = urldefrag(joined(base, key)) if isinstance(key, str) else ("", "")
+            uri, fragment = located(base, key) if isinstance(key, str) else ("", "")
             if not uri or fragment:
                 raise ConfigurationError(
                     f"resources has the key {key!r:.80}; allowed are URIs without a fragment, such as "
                     "'https://example.org/a.json' or 'a.json'"
                 )
+            if uri in self._by_uri:
+                raise ConfigurationError(f"resources, {self._by_uri[uri][0]} and {key!r}: both are the URI {uri!r}")
             self._by_uri[uri] = repr(key), content
         self._by_identity: dict[str, list[tuple[str, object]]] | None = None
 
@@ -179,14 +181,20 @@ class _Folder:
             return None
 
     def _text(self, name: str, file: Path) -> str:
-        with file.open("rb") as opened:
-            content = opened.read(LONGEST_TEXT + 1)
+        content = self._content(name, file)
         if len(content) > LONGEST_TEXT:
             raise UnsupportedSchema(f"the file has more than {LONGEST_TEXT} bytes", root_of(name))
         try:
             return content.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise ConfigurationError(f"resources, {name}: the file is not UTF-8") from None
+
+    def _content(self, name: str, file: Path) -> bytes:
+        try:
+            with file.open("rb") as opened:
+                return opened.read(LONGEST_TEXT + 1)
+        except OSError as error:
+            raise ConfigurationError(f"resources, {name}: the file cannot be read ({error.strerror})") from None
 
     def _is_of(self, text: str, name: str, uri: str) -> bool:
         """Whether a URI is the identifier of the whole document in a file."""
@@ -198,8 +206,7 @@ class _Folder:
         for number, (name, file) in enumerate(self._all()):
             if number == MOST_FILES:
                 raise ConfigurationError(f"resources is a folder with more than {MOST_FILES} JSON files")
-            content = file.read_bytes() if file.stat().st_size <= LONGEST_TEXT else b""
-            for identity in _identifiers_in(content):
+            for identity in _identifiers_in(self._content(name, file)):
                 found.setdefault(identity, []).append((name, file))
         return found
 
@@ -214,7 +221,10 @@ class _Folder:
 
 def _split(uri: str) -> tuple[str, list[str]]:
     """Return the beginning of a URI, and the names of its path; none if it has none or is not a plain path."""
-    scheme, host, path, query, _ = urlsplit(uri)
+    try:
+        scheme, host, path, query, _ = urlsplit(uri)
+    except ValueError:  # such as `http://[`
+        return "", []
     if query or (scheme and not host and not path.startswith("/")):
         return "", []
     return f"{scheme}://{host}" if scheme or host else path[: path.startswith("/")], path.removeprefix("/").split("/")
@@ -242,7 +252,7 @@ def _identity(document: Any, dialect: str, uri: str) -> str | None:
         identity = Dialect.of(document, LeftOut(lax=True), otherwise=dialect).identity(document)
     except UnsupportedSchema:
         return None
-    return None if identity is None else urldefrag(joined(uri, identity))[0]
+    return None if identity is None else located(uri, identity)[0]
 
 
 def _only(uri: str, found: list[tuple[str, object]]) -> tuple[str, object] | None:

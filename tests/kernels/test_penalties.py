@@ -40,7 +40,9 @@ KINDS: dict[str, Any] = {
         breakers=c.choice(((), (1,), (0, 2, 9))),
         **at,
     ),
-    "bias": lambda c, **at: lk.LogitBias({i: c.choice((-4.3, 0.5, 2.7)) for i in range(0, COLUMNS, c.choice((1, 3, 7)))}),
+    "bias": lambda c, **at: lk.LogitBias(
+        {i: c.choice((-4.3, 0.5, 2.7)) for i in range(0, COLUMNS, c.choice((1, 3, 7)))}
+    ),
     "ban": lambda c, **at: lk.BanTokens(range(0, 2 * COLUMNS, c.choice((1, 3, 7)))),
 }
 # Sums that kernels round in another way have tests of their own.

@@ -20,7 +20,7 @@ from logitkit.kernels.language import constant, device_function, tl
 from logitkit.kernels.masking import place_of
 
 __all__ = [
-    "Rows",
+    "LogitRows",
     "best_kernel",
     "best_of",
     "chunk_of",
@@ -165,8 +165,8 @@ def sum_kernel(
         tl.atomic_add(own + PRODUCTS, tl.sum(products, 0), sem="relaxed")
 
 
-class Rows(NamedTuple):
-    """Rows of logits that several launches read, and the memory in which each launch finds what earlier ones left.
+class LogitRows(NamedTuple):
+    """LogitRows of logits that several launches read, and the memory in which each launch finds what earlier ones left.
 
     Args:
         logits: [B, V] floating point of up to 32 bits.
@@ -179,7 +179,7 @@ class Rows(NamedTuple):
     programs: int
 
     @classmethod
-    def of(cls, logits: Tensor, more: int = 0, by_program: int = 0) -> Rows | None:
+    def of(cls, logits: Tensor, more: int = 0, by_program: int = 0) -> LogitRows | None:
         """Return rows with memory for some more numbers each; None if no kernel can truncate the logits.
 
         Args:

@@ -17,7 +17,7 @@ from logitkit.kernels.masking import place_of
 from logitkit.kernels.row_sums import (
     ONE,
     SUM,
-    Rows,
+    LogitRows,
     best_kernel,
     best_of,
     chunk_of,
@@ -70,7 +70,7 @@ def share_step(parameter: Tensor, logits: Tensor, squared: bool) -> bool:
     Returns:
         Whether it was done. If not, no kernel runs here, and nothing has happened.
     """
-    rows = Rows.of(logits)
+    rows = LogitRows.of(logits)
     return (
         rows is not None
         and rows.launch(best_kernel)

@@ -13,7 +13,7 @@ from logitkit.kernels.kernel import kernel
 from logitkit.kernels.language import tl
 from logitkit.kernels.listed_step import finite
 from logitkit.kernels.masking import place_of
-from logitkit.kernels.row_sums import Rows, best_kernel, best_of, chunk_of, first_best_of, is_nan, loaded
+from logitkit.kernels.row_sums import LogitRows, best_kernel, best_of, chunk_of, first_best_of, is_nan, loaded
 
 __all__ = ["temperature_step"]
 
@@ -57,7 +57,7 @@ def temperature_step(temperature: Tensor, logits: Tensor) -> bool:
     Returns:
         Whether it was done. If not, no kernel runs here, and nothing has happened.
     """
-    rows = Rows.of(logits)
+    rows = LogitRows.of(logits)
     return (
         rows is not None
         and rows.launch(best_kernel)

@@ -31,7 +31,7 @@ from logitkit.kernels.masking import place_of
 from logitkit.kernels.row_sums import (
     NUMBERS,
     SUM,
-    Rows,
+    LogitRows,
     best_kernel,
     best_of,
     chunk_of,
@@ -268,7 +268,7 @@ def truncation_step(rule: Rule, parameter: Tensor, least: Tensor, logits: Tensor
         Whether it was done. If not, no kernel runs here, and nothing has happened.
     """
     counts_at = NUMBERS + 2 * KNOWN + (0 if rule is Rule.TOP_K else DIGITS * VALUES)
-    rows = Rows.of(logits, counts_at - NUMBERS + COUNTS, by_program=1)
+    rows = LogitRows.of(logits, counts_at - NUMBERS + COUNTS, by_program=1)
     if rows is None:
         return False
     # The keys of 16-bit logits end within the second digit. Those of `TypicalP` do not.

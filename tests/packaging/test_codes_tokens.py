@@ -28,12 +28,12 @@ class Code(NamedTuple):
 
 
 CODES = {
-    "generation": Code("runtime/slot_generation.py", r"2 ?\*\* ?40|1 << 40", ("",)),
+    "generation": Code("runtime/slot_generation.py", r"2 ?\*\* ?40|1 << 40", ("",), ("kernels/row_sums.py",)),
     "state with a count": Code(
         "compiler/tokens/tables/counted_state.py",
         r"(<<|>>) ?32|& ?\(?(2 ?\*\* ?32|0xFFFFFFFF)|(?<!counted_state\.)\b(STATE_BITS|COUNT_SHIFT)\b",
         ("compiler/tokens", "runtime", "kernels", "stopping", "batching"),
-        ("kernels/codes.py",),
+        ("kernels/codes.py", "kernels/row_sums.py"),
     ),
     "target": Code(
         "compiler/tokens/tables/targets.py",

@@ -166,7 +166,7 @@ def sum_kernel(
 
 
 class LogitRows(NamedTuple):
-    """LogitRows of logits that several launches read, and the memory in which each launch finds what earlier ones left.
+    """Rows of logits that several launches read, and the memory in which each launch finds what earlier ones left.
 
     Args:
         logits: [B, V] floating point of up to 32 bits.

@@ -172,8 +172,8 @@ def test_shares_that_keep_several_tokens_are_left_to_tensor_operations(processor
     assert (found > -torch.inf).sum() == 3
 
 
-def test_the_keys_of_scores_sort_like_the_scores() -> None:
-    """The example of the module."""
+def test_the_example_of_the_module() -> None:
+    """With one launch for each digit."""
     logits = torch.tensor([[12.0, 45.0, 47.0, 81.0]])
     context = lk.Context.of([[]], 4)
     best = lk.TopK(2)

@@ -41,7 +41,7 @@ ONE = constant(UNIT)
 # Warps in a program. With more of them, threads have fewer columns at once, and so fewer registers.
 WARPS = 8
 
-# No row has that many columns.
+# No row has a column that comes later.
 LAST_COLUMN = constant(2**31 - 1)
 
 # The numbers of a row that one launch leaves for the next: the key and the column of the best score, the sum of all
@@ -84,6 +84,12 @@ def scores_of(x, best):
     # Both zeros are the same score, so they need the same key.
     x = tl.where(x == 0.0, 0.0, x)
     return tl.where(best == float("inf"), tl.where(x == float("inf"), 0.0, float("-inf")), x)
+
+
+@device_function
+def packed(score, column):
+    """Return scores with their columns as one number each, uint64: greater for a greater score, then for an earlier column."""
+    return (key_of(score).to(tl.uint64) << 32) | (-column + LAST_COLUMN).to(tl.uint64)
 
 
 @device_function
@@ -135,9 +141,7 @@ def best_kernel(
         column = begin + tl.arange(0, BLOCK)
         scores = tl.where(is_nan(x) | (column >= width), float("-inf"), x.to(tl.float32))
         scores = tl.where(scores == 0.0, 0.0, scores)  # both zeros are equal
-        # Of equal scores, the first column is the greatest.
-        packed = (key_of(scores).to(tl.uint64) << 32) | (-column + LAST_COLUMN).to(tl.uint64)
-        best = tl.maximum(best, packed)
+        best = tl.maximum(best, packed(scores, column))
     # Programs may come in any order, since the maximum is the same. All keys are greater than the 0 that was there.
     there = (numbers + row * room + BEST).to(tl.pointer_type(tl.uint64))
     tl.atomic_max(there, tl.max(best, 0), sem="relaxed")

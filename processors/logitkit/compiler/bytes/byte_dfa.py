@@ -58,7 +58,7 @@ class ByteDfa:
         accepting: [S] bool.
         start: The start state.
         fallback: The states that states fall back to, for automata that look for texts (`occurrences`); None: no state does.
-        free: [S] bool, the states in which ids without text are legal and change nothing; None: there are none. With fallbacks,
+        free: [S] bool, the states in which ids without text are legal and change nothing; None if there are none. With fallbacks,
             all states are free or none is.
         special_tokens: For some ids, mostly without text, [S] int64 the target of each state. With fallbacks, all are dead.
     """

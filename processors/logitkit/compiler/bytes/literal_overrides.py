@@ -110,8 +110,8 @@ def literal_overrides(
         step: [S, K] the table of all other states (`NestedStep`).
         first_instance: The first state of the instances of fragments. All states from it on belong to instances.
         excluded: The texts that are excluded from fragments.
-        places: For each place where literal texts and a fragment begin: the state of the literal texts after the quote, 0 if
-            there are none; the root of the excluded texts; and the first state of the instance.
+        places: For each place where literal texts and a fragment begin, three numbers: the state of the literal texts after the
+            quote, or 0 if there are none; the root of the excluded texts; and the first state of the instance.
         limits: Bounds on the number of states.
 
     Raises:

@@ -68,7 +68,7 @@ class NestedDfa:
         frame: [C] int64, the frame that each call pushes.
         return_state: [E, F] int64, the state after each end with each frame, `DEAD` if they do not meet.
         need: [S] int64, the least number of frames that must be open at once on the way from a state to the end of its part.
-        free: [S] bool, the states in which ids without text are legal and change nothing; None: there are none.
+        free: [S] bool, the states in which ids without text are legal and change nothing; None if there are none.
         special_tokens: For some ids, mostly without text, [S] int64 the target of each state.
         instances: The instances of string fragments; None: they are not known.
         token_limits: The texts of a limited number of tokens.

@@ -143,7 +143,7 @@ class Views:
         return before
 
     def only_useful(self) -> bool:
-        """Leave out the exits after which some frame has no text, so that needs are those of the useful exits.
+        """Leave out the exits after which some frame has no text. Then the needs are those of the other exits alone.
 
         Returns:
             Whether all nodes to which a symbol leads have a useful exit. If not, nothing is changed.

@@ -22,6 +22,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.declared import step_of
 from logitkit.protocol.processor import Processor, Role, batch_size_of, name_of
 from logitkit.protocol.state import Fill
+from logitkit.remembering.remembering_state import Remembering
 from logitkit.runtime.branching_state import Branching
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.host_logits import is_empty
@@ -108,11 +109,13 @@ class LaterLanguage(NamedTuple):
         number: How many languages come before it.
         may_nest: Whether it shares a batch with languages that nest.
         branches: Whether its rows may be in several places at once.
+        remembers: Whether its rows may remember the items of arrays.
     """
 
     number: int
     may_nest: bool
     branches: bool = False
+    remembers: bool = False
 
 
 # A step of shipped processors, which is a class of `ORDER` or a later language, or of registered ones.
@@ -135,7 +138,7 @@ def class_of(step: type | LaterLanguage) -> type:
     """Return the class whose processors take a step of shipped ones."""
     if not isinstance(step, LaterLanguage):
         return step
-    return Branching if step.branches else Constraint
+    return Branching if step.branches else Remembering if step.remembers else Constraint
 
 
 def _ranks() -> dict[type, tuple[Any, ...]]:
@@ -151,7 +154,11 @@ def _ranks() -> dict[type, tuple[Any, ...]]:
 _RANKS = _ranks()
 
 # The steps of shipped processors in the canonical order, as far as a request takes one language.
-NESTED = (LaterLanguage(0, may_nest=True), LaterLanguage(0, may_nest=True, branches=True))
+NESTED = (
+    LaterLanguage(0, may_nest=True),
+    LaterLanguage(0, may_nest=True, branches=True),
+    LaterLanguage(0, may_nest=True, remembers=True),
+)
 ORDER: tuple[type | LaterLanguage, ...] = tuple(sorted([*_RANKS, *NESTED], key=rank))
 
 
@@ -205,7 +212,8 @@ def _shipped_step(link: Processor[Any], before: Collection[StepKey]) -> type | L
     # A registered processor may come before the first language.
     last = max(map(rank, before), default=())
     if link.may_nest or languages or last > rank(Constraint):
-        return LaterLanguage(languages, link.may_nest, bool(link.automaton.layers))
+        automaton = link.automaton
+        return LaterLanguage(languages, link.may_nest, bool(automaton.layers), automaton.remembers is not None)
     return Constraint
 
 

@@ -14,6 +14,7 @@ from logitkit.compiler.bytes.literal_overrides import BracketsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
+from logitkit.compiler.nested_grammars.remembered_arrays import MixedArrays
 from logitkit.compiler.tokens.compile import pushdown_automaton
 from logitkit.compiler.tokens.completion.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
@@ -27,6 +28,7 @@ from logitkit.json_schema.resources import documents_of
 from logitkit.limits import Limits, check_limits
 from logitkit.parameters import Boolean, Either, Integer, SchemaForm, SchemasForm, Word
 from logitkit.protocol.kind import Kind
+from logitkit.remembering.item_tokens import spells_all_texts
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -164,22 +166,26 @@ class JsonSchema(Constraint):
         """Compile and return the automaton over bytes, so that a text can be put before it."""
         return self._nested_dfa()[0]
 
-    def _nested_dfa(self, counted: bool = False) -> tuple[NestedDfa, Compiled]:
+    def _nested_dfa(self, counted: bool = False, remembers: bool = False) -> tuple[NestedDfa, Compiled]:
         """Compile the automaton over bytes.
 
         Args:
             counted: Whether characters of strings may be counted, and strings and blocks of items called.
+            remembers: Whether rows may remember the items of arrays.
         """
         with self._one_budget():
             longest = self.vocabulary.trie.depth - 1 if counted else 0
-            compiled = self._grammar(longest)
+            compiled = self._grammar(longest, remembers)
             try:
                 return self._joined(compiled, longest), compiled
+            except MixedArrays:
+                # It is known which keyword asks to remember items where none are remembered.
+                return self._nested_dfa(counted)
             except PatternTooLarge:
                 if not longest or not compiled.nested_grammar.rules or spent() > self.limits.work:
                     raise
                 # As in `schema_grammar`: without counts it is known which keyword asks for too many states.
-                compiled = self._grammar(0)
+                compiled = self._grammar(0, remembers)
                 return self._joined(compiled, 0), compiled
 
     def _joined(self, compiled: Compiled, longest: int) -> NestedDfa:
@@ -191,7 +197,7 @@ class JsonSchema(Constraint):
         except BracketsOverlap as error:
             raise UnsupportedSchema(str(error), "#") from None
 
-    def _grammar(self, longest: int) -> Compiled:
+    def _grammar(self, longest: int, remembers: bool) -> Compiled:
         """Read the schema, given the most characters of a token if they may be counted, else 0."""
         return schema_grammar(
             self.schema,
@@ -202,6 +208,7 @@ class JsonSchema(Constraint):
             longest=longest,
             closing=bool(self.closing),
             resources=self.resources,  # type: ignore[arg-type]
+            remembers=remembers,
         )
 
     @property
@@ -222,10 +229,11 @@ class JsonSchema(Constraint):
         return self._compile_with(counted=True)
 
     def _compile_with(self, counted: bool) -> TokenAutomaton:
-        dfa, compiled = self._nested_dfa(counted)
+        remembers = spells_all_texts(self.vocabulary)
+        dfa, compiled = self._nested_dfa(counted, remembers)
         if dfa.blocks and may_have_dead_ends(dfa, self.vocabulary):
             # With tokens for all bytes no text is a dead end, so that a block need not know who called it.
-            dfa, compiled = self._nested_dfa()
+            dfa, compiled = self._nested_dfa(remembers=remembers)
         made = pushdown_automaton(
             dfa,
             self.vocabulary,

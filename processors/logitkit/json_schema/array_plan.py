@@ -12,6 +12,7 @@ from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_b
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
 from logitkit.json_schema.layout import Layout, literal
 from logitkit.json_schema.plan import MOST_MOVES, Item, ItemRun, Move, Plan, too_many
+from logitkit.json_schema.remembered_items import remembered
 from logitkit.json_schema.simple_negations import negates_simply
 from logitkit.json_schema.unique_items import MOST_DIFFERENT, few_values, never_equal
 from logitkit.patterns.syntax import Empty
@@ -36,7 +37,8 @@ def array_plan(arrays: Arrays, reader: Reader, layout: Layout) -> Plan:
     """
     unique = bool(arrays.unique) and not never_equal(arrays, reader)
     values = few_values(arrays, reader) if unique else None
-    if unique and values is None:
+    mark = remembered(arrays, reader) if unique and values is None and layout.remembers else None
+    if unique and values is None and mark is None:
         reason = (
             "an automaton cannot tell whether items are different, unless they are of a few values (at most "
             f"{MOST_DIFFERENT}, as of an 'enum'; fewer if they are long) or there is at most one; lower 'maxItems' or give "
@@ -46,7 +48,7 @@ def array_plan(arrays: Arrays, reader: Reader, layout: Layout) -> Plan:
             # Without the keyword, there are only more arrays, whatever it is inside of.
             if not reader.left_out.also(error):
                 raise error
-    return _Writer(arrays, reader, layout, values).plan()
+    return _Writer(arrays, reader, layout, values, mark).plan()
 
 
 def count_keywords(arrays: tuple[Arrays, ...]) -> tuple[str, str]:
@@ -63,12 +65,18 @@ class _Writer:
     """
 
     def __init__(
-        self, arrays: Arrays, reader: Reader, layout: Layout, values: list[list[tuple[str, Item]]] | None
+        self,
+        arrays: Arrays,
+        reader: Reader,
+        layout: Layout,
+        values: list[list[tuple[str, Item]]] | None,
+        mark: str | None,
     ) -> None:
         self.arrays = arrays
         self.reader = reader
         self.layout = layout
         self.values = values
+        self.mark = mark
         self.most = arrays.most
         begins = [some.begin for some in arrays.contains]
         # From this index on, what an item may be is the same; from the other one on, only the largest number of items matters.
@@ -136,6 +144,9 @@ class _Writer:
 
     def plan(self) -> Plan:
         start = self._plan.state("start")
+        if self.mark is not None:
+            start, before = self._plan.state("marked"), start
+            self._plan.move(before, Empty(), None, start, self.mark)
         none = (0,) * len(self.arrays.contains)
         self._plan.end = self._plan.state("end")
         if self._may_end(0, none):

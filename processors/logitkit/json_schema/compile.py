@@ -44,6 +44,7 @@ def schema_grammar(
     any_order: bool = False,
     closing: bool = False,
     resources: Mapping[str, Json] | None = None,
+    remembers: bool = False,
 ) -> Compiled:
     """Compile a loaded schema.
 
@@ -60,6 +61,7 @@ def schema_grammar(
         any_order: Whether the members of objects may come in any order.
         closing: Whether a text that has begun must be completed within a number of tokens.
         resources: The other documents, by URI.
+        remembers: Whether a row may remember the items of arrays.
 
     Raises:
         UnsupportedSchema: A keyword cannot be honoured exactly.
@@ -71,7 +73,7 @@ def schema_grammar(
         before = spent()
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)
         try:
-            layout = Layout(whitespace, any_order, longest > 0, closing)
+            layout = Layout(whitespace, any_order, longest > 0, closing, remembers and fragments and not closing)
             nested_grammar = _nested_grammar(reader, layout, fragments, longest, called_root)
             return Compiled(nested_grammar, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:

@@ -53,12 +53,14 @@ class Layout:
         any_order: Whether members may come in any order, or only in that of the schema.
         blocks: Whether many items or members are written in blocks that are called.
         within_tokens: Whether a text that has begun must be completed within a number of tokens.
+        remembers: Whether a row may remember the items of arrays.
     """
 
     whitespace: Whitespace = "compact"
     any_order: bool = False
     blocks: bool = False
     within_tokens: bool = False
+    remembers: bool = False
     opened: Node = field(init=False)
     gap: Node = field(init=False)
     comma: Node = field(init=False)

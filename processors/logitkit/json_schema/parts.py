@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -226,6 +226,9 @@ def _plans_of_values(value: Conjunction, reader: Reader, layout: Layout, as_text
     with reader.blaming_one_of(value, *count_keywords(values.arrays), "contains", "prefixItems", "items"):
         given = [some.whole for some in values.arrays if as_texts and some.whole is not None]
         arrays = [constants_plan(given, reader.limits)] if given else []
+        if layout.remembers and len(values.arrays) > 1:
+            # They begin together, and their items may differ.
+            layout = replace(layout, remembers=False)
         arrays += [array_plan(some, reader, layout) for some in values.arrays if not as_texts or some.whole is None]
     return {
         Key(value, "{"): [plan for plan in objects if plan is not None],

@@ -176,7 +176,8 @@ class _Writer:
             self._bodies[key] = Graph(rows, tuple(ends))
         main = self._value(root)
         rules = [self._rule(key) for key in self._numbers]
-        words = tuple([text.encode() for text in self._words]) if self._has_words else ()
+        # Marks are surrogates.
+        words = tuple([text.encode("utf-8", "surrogatepass") for text in self._words]) if self._has_words else ()
         return NestedGrammar(main, (*rules, *self._fragments.values()), words)
 
     def _rule(self, key: Key) -> NestedRule:

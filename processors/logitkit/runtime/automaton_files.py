@@ -29,7 +29,7 @@ __all__ = ["AutomatonFiles"]
 KINDS = {kind.__name__: kind for kind in (TokenAutomaton, StackActions, Repetition)}
 
 # Another number for each change of the format, so that no file of another version is found.
-FORMAT = 6
+FORMAT = 7
 
 # Bytes at the beginning of a file: the SHA-256 of all others.
 CHECKSUM = 32

@@ -9,6 +9,7 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa, check_counts_nothing
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.limits import Limits, check_limits
+from logitkit.remembering.byte_steps import bind
 from logitkit.runtime.registry_user import RegistryUser
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.marker import check_vocabulary
@@ -103,6 +104,8 @@ class CompiledLanguage(RegistryUser):
         parts = (part.automaton.content_key if isinstance(part, CompiledLanguage) else part for part in key)
         automaton = shared_by(self.vocabulary).automaton((*parts, self.limits), self._compile, self.limits)
         object.__setattr__(self, "automaton", automaton)
+        if automaton.remembers is not None:
+            bind(automaton, self.vocabulary)
 
     def _check_closing(self, closing: bool | int, language: str, takes: str = "takes") -> None:
         """Raise `ConfigurationError` if the shortest text of the language takes more tokens than `closing` allows."""

@@ -15,6 +15,8 @@ from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.processor import Role
+from logitkit.remembering.remembering_state import RememberingState
+from logitkit.remembering.steps import advance_remembering, mask_remembering
 from logitkit.runtime.automaton_registry import AutomatonHandle, AutomatonRegistry
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.branching_state import BranchingState, handles_of_layers
@@ -68,7 +70,9 @@ class Constraint(CompiledLanguage):
                 ConstraintState, BranchingState.start(self.automaton, self._layers, self.configurations, context)
             )
         stack = _empty_stacks(context, self.automaton.nesting.max_depth)
-        return ConstraintState(AutomatonState.start(self, context), stack, self.tokens_left(context))
+        state = ConstraintState(AutomatonState.start(self, context), stack, self.tokens_left(context))
+        # Only arrays whose items must differ make a row remember more.
+        return state if self.automaton.remembers is None else cast(ConstraintState, RememberingState.start(state))
 
     @classmethod
     def neutral_state(cls, context: Context) -> ConstraintState:
@@ -95,6 +99,8 @@ class Constraint(CompiledLanguage):
         slots = state.slots
         check_tokens(type(self).__name__, len(slots), tokens)
         self._check_frames(state)
+        if isinstance(state, RememberingState):
+            return advance_remembering(self.registry, state, tokens)
         if by_tensors(slots):
             return state.at_positions(advance_on_device(self.registry.layout_on(slots.device), state.positions, tokens))
         return advance_on_host(self.registry, state, tokens)
@@ -108,6 +114,8 @@ class Constraint(CompiledLanguage):
         """
         logits = own_rows(type(self).__name__, len(state.slots), logits)
         self._check_frames(state)
+        if isinstance(state, RememberingState):
+            return state, mask_remembering(self.registry, state, logits)
         if by_tensors(logits):
             return state, mask_on_device(self.registry.layout_on(logits.device), state.positions, logits)
         return state, mask_on_host(self.registry, state, logits)

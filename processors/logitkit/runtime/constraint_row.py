@@ -94,6 +94,10 @@ class ConstraintRow:
         if self.current != before:
             self._mask = None
 
+    def allows(self, token: int) -> bool:
+        """Whether a token is legal."""
+        return bool(self.legal_classes()[self.automaton.class_of[token]])
+
     def legal_classes(self) -> NDArray[np.bool_]:
         """Return which classes of tokens are legal: [C] bool; none if the row has ended or is dead."""
         automaton = self.automaton

@@ -8,6 +8,7 @@ from typing import Any
 from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, reads_max_length
+from logitkit.remembering.remembering_state import RememberingState
 from logitkit.runtime.branching_state import BranchingState
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.constraint_row import ConstraintRow
@@ -36,7 +37,7 @@ def first_state(processor: Processor[Any], columns: int) -> Any:
 
 def row_of(processor: Processor[Any], state: Any) -> ConstraintRow | None:
     """Return the row of a state of a processor that `can_step`, or None if the state is not that of one row on the CPU."""
-    if not (isinstance(processor, Constraint) and isinstance(state, ConstraintState | BranchingState)):
+    if not (isinstance(processor, Constraint) and isinstance(state, ConstraintState | BranchingState | RememberingState)):
         return None
     if len(state.slots) != 1 or state.slots.device.type != "cpu":
         return None

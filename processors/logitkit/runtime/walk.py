@@ -13,6 +13,7 @@ from logitkit.compiler.tokens.tables.counted_state import StateAndCount
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, packed
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.remembering.remembering_row import RememberingRow
 from logitkit.runtime.branching_row import BranchingRow
 from logitkit.runtime.constraint_row import ConstraintRow, StackRow
 
@@ -43,6 +44,8 @@ class Walk:
         registry, nothing = _Alone(automaton), packed((), FRAME_BYTES * automaton.nesting.max_depth)
         if automaton.layers:
             return cls(BranchingRow(registry, 1, 0, [(automaton.start, nothing)], MOST))
+        if automaton.remembers is not None:
+            return cls(RememberingRow(registry, 1, 0, automaton.start, nothing))
         return cls(StackRow(registry, 1, 0, automaton.start, nothing, left))
 
     @property
@@ -67,7 +70,7 @@ class Walk:
     @property
     def key(self) -> Hashable:
         """The states and the open brackets."""
-        return tuple(sorted(self.row.configurations))
+        return (*sorted(self.row.configurations), getattr(self.row, "memory", None))
 
     @property
     def is_live(self) -> bool:
@@ -80,7 +83,7 @@ class Walk:
 
     def allows(self, token: int) -> bool:
         """Whether a token is legal."""
-        return bool(self.legal()[self.automaton.class_of[token]])
+        return self.row.allows(token)
 
     def may_end(self) -> bool:
         """Whether the text is complete."""

@@ -76,6 +76,8 @@ class NestedDfa:
         blocks: How many frames are those of calls that do not recur, such as blocks of items. They are the last frames, and do
             not count as nesting.
         open_blocks: The most frames of blocks that may be on the stack.
+        remembers: [S] int8, which states follow the bracket of an array whose items a row remembers (`Remembers`); None: none
+            does.
     """
 
     step: NDArray[np.int32]
@@ -93,6 +95,7 @@ class NestedDfa:
     returns: Mapping[int, int] = field(default_factory=dict)
     blocks: int = 0
     open_blocks: int = 0
+    remembers: NDArray[np.int8] | None = None
 
     @classmethod
     def of(cls, dfa: ByteDfa) -> NestedDfa:

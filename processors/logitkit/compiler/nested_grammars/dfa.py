@@ -3,8 +3,9 @@
 1. Each rule becomes a part: an automaton over characters that may call other parts (`parts`).
 2. The parts become one automaton over bytes (`assembly`), without states that lead nowhere (`live`).
 3. Text of a limited number of tokens gets its layers (`token_limits`), and free text becomes fragments (`text_regions`).
+4. The marks of arrays whose items must differ are taken out (`remembered_arrays`).
 
-By hand, for nested brackets such as `[[][]]`: `assembly` shows the automaton after step 2. Step 3 changes nothing.
+By hand, for nested brackets such as `[[][]]`: `assembly` shows the automaton after step 2. Steps 3 and 4 change nothing.
 
 A grammar without calls may have too many states. Then, with `share`, the bytes inside of characters are called instead.
 """
@@ -26,6 +27,7 @@ from logitkit.compiler.nested_grammars.live import live
 from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar
 from logitkit.compiler.nested_grammars.part import Called, Part
 from logitkit.compiler.nested_grammars.parts import has_calls, parts_of
+from logitkit.compiler.nested_grammars.remembered_arrays import with_remembered_arrays
 from logitkit.compiler.nested_grammars.text_regions import with_text_regions
 from logitkit.compiler.nested_grammars.token_limits import with_layers, with_second_copies
 from logitkit.errors import ConfigurationError, PatternTooLarge
@@ -49,6 +51,7 @@ def nested_grammar_dfa(
 
     Raises:
         PatternTooLarge: A limit is exceeded, or one bracket calls too many rules.
+        MixedArrays: Arrays whose items must differ and others begin in one place.
         ConfigurationError: A bracket begins both a call and other text, a rule continues after its closing bracket, or any
             token (`WHOLE`) and other text begin in one place.
     """
@@ -63,7 +66,7 @@ def nested_grammar_dfa(
             raise
         found = called
     if not grammar.special_tokens:
-        return found
+        return with_remembered_arrays(found)
     if grammar.token_limits:
         found = with_second_copies(found, grammar.token_limits, limits)
     if WHOLE in found.special_tokens and found.step[found.special_tokens[WHOLE] != DEAD].any():
@@ -73,7 +76,7 @@ def nested_grammar_dfa(
         )
     # A finite automaton compiles faster with all tokens at once than from the known effects of tokens in its parts.
     is_finite = found.instances is None and not found.frames and not found.token_limits
-    return found if is_finite else with_layers(with_text_regions(found))
+    return with_remembered_arrays(found if is_finite else with_layers(with_text_regions(found)))
 
 
 def _with_called_characters(grammar: NestedGrammar, parts: dict[Called, Part], limits: Limits) -> NestedDfa | None:

@@ -128,6 +128,15 @@ def pushdown_automaton(
             with `complete_within`, the number of tokens to the end has no limit.
         PatternTooLarge: A limit is exceeded.
     """
+    made = _pushdown_automaton(dfa, vocabulary, limits, name, max_depth, complete_within)
+    if dfa.remembers is None:
+        return made
+    return replace(made, remembers=np.pad(dfa.remembers, (0, made.states - dfa.states)))
+
+
+def _pushdown_automaton(
+    dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, max_depth: int, complete_within: bool
+) -> TokenAutomaton:
     if not dfa.accepting.any():
         raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
     if dfa.need[dfa.start] > max_depth:

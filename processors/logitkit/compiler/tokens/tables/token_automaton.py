@@ -76,6 +76,8 @@ class TokenAutomaton(PushdownTable):
         work: The steps that compiling it took.
         dropped: Notes about parts of the language that were left out when it was compiled.
         ignored: Notes about annotations.
+        remembers: [S] int8, which states follow the bracket of an array whose items a row remembers (`Remembers`); None: none
+            does.
         layers: Further actions of tokens, if the language is not deterministic: automata with the same classes, states and
             frames.
     """
@@ -87,6 +89,7 @@ class TokenAutomaton(PushdownTable):
     work: int = field(default=0, kw_only=True)
     dropped: tuple[str, ...] = field(default=(), kw_only=True)
     ignored: tuple[str, ...] = field(default=(), kw_only=True)
+    remembers: NDArray[np.int8] | None = field(default=None, kw_only=True)
     layers: tuple[TokenAutomaton, ...] = field(default=(), kw_only=True)
 
     @classmethod
@@ -219,6 +222,8 @@ class TokenAutomaton(PushdownTable):
         yield from (self.default, self.row_start, self.row_class, self.row_target, self.accepting)
         if self.fallback is not None:
             yield self.fallback
+        if self.remembers is not None:
+            yield self.remembers
         yield from self.nesting.tables
 
     @property

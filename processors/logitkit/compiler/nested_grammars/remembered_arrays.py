@@ -1,0 +1,118 @@
+"""Arrays whose items a row remembers: where they begin, in an automaton over bytes.
+
+The grammar of a schema says so by a mark: a word that stands after the opening bracket of such an array. No text has its bytes,
+which are not UTF-8. So the states after these brackets are others than those after other brackets, and their numbers say what a
+row must know. Then the marks are taken out.
+
+By hand, for arrays of different ones and twos, with the mark `*`: state 3 comes after the bracket and reads `*`, which leads to
+state 4, which reads `1`, `2` and `]`. Now state 3 reads what state 4 reads, and remembers. If `[` leads to an array of another
+kind as well, state 3 reads other bytes than the mark: then the two cannot be told apart in time, which is an error.
+
+Invariants: only an opening bracket leads to a state that remembers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.fragment_instances import FragmentInstances
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.nested_step import NestedStep
+from logitkit.errors import ConfigurationError
+
+__all__ = ["MixedArrays", "Remembers", "mark_of", "with_remembered_arrays"]
+
+
+class Remembers(IntEnum):
+    """What a row remembers in an array that begins in a state."""
+
+    NOTHING = 0
+    ALIKE = 1
+    """Its items, which are of one kind in all places."""
+    VARIED = 2
+    """Its items, which are of other kinds in other places."""
+
+
+# The first character of a mark: a surrogate, with which no word and no text begins.
+SURROGATE = "\udfff"
+DIGITS = 6
+
+
+def mark_of(kind: Remembers, number: int) -> str:
+    """Return the mark of arrays of one kind.
+
+    Args:
+        kind: The kind.
+        number: A number for what their items may be. Where arrays with other items may begin, it tells them apart.
+    """
+    return f"{SURROGATE}{kind:d}{number:0{DIGITS}d}"
+
+
+class MixedArrays(ConfigurationError):
+    """Arrays whose items must differ, and arrays whose items need not, begin in one place."""
+
+
+def with_remembered_arrays(dfa: NestedDfa) -> NestedDfa:
+    """Take out the marks.
+
+    Raises:
+        MixedArrays: An array whose items must differ and another one begin in one place.
+    """
+    states = leads = np.arange(dfa.states)
+    for byte in SURROGATE.encode("utf-8", "surrogatepass"):
+        found = dfa.step[leads, dfa.byte_class[byte]]
+        live = NestedStep.is_state(found) & (found != DEAD)
+        states, leads = states[live], found[live].astype(np.int64)
+    if not len(states):
+        return dfa
+    _check_alone(dfa, states)
+    remembers = np.zeros(dfa.states, np.int8)
+    for kind in (Remembers.ALIKE, Remembers.VARIED):
+        remembers[states[dfa.step[leads, dfa.byte_class[ord(f"{kind:d}")]] != DEAD]] = kind
+    for _ in range(1 + DIGITS):
+        _check_alone(dfa, leads)
+        leads = dfa.step[leads].max(axis=1).astype(np.int64)
+    copied = np.arange(dfa.states)
+    copied[states] = leads
+    return replace(
+        dfa,
+        step=dfa.step[copied],
+        need=dfa.need[copied],
+        special_tokens={token: targets[copied] for token, targets in dfa.special_tokens.items()},
+        instances=None if dfa.instances is None else _entered(dfa.instances, states, leads),
+        remembers=remembers,
+    )
+
+
+def _check_alone(dfa: NestedDfa, states: NDArray[np.int64]) -> None:
+    """Raise an error if a state of a mark reads something else as well."""
+    if np.count_nonzero(dfa.step[states]) > len(states):
+        raise MixedArrays(
+            "arrays begin in one place whose items must differ, and others: without them, or with other items. No automaton with "
+            "one position can follow both"
+        )
+
+
+def _entered(
+    instances: FragmentInstances, marked: NDArray[np.int64], inside: NDArray[np.int64]
+) -> FragmentInstances:
+    """Return the instances, which quotes enter in marked states as in those that the marks lead to."""
+    source = {int(leads): [] for leads in inside}
+    for state, leads in zip(marked.tolist(), inside.tolist(), strict=True):
+        source[leads].append(state)
+    pairs = [(at, state) for at, opening in enumerate(instances.opening.tolist()) for state in source.get(opening, ())]
+    if not pairs:
+        return instances
+    at, state = np.array(pairs, np.int64).T
+    return instances._replace(
+        opening=np.concatenate([instances.opening, state]),
+        **{
+            name: np.concatenate([getattr(instances, name), getattr(instances, name)[at]])
+            for name in ("opened", "entered", "frame")
+        },
+    )

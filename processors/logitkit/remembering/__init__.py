@@ -1,0 +1,13 @@
+"""Arrays whose items must differ: a row remembers the items that it has written.
+
+No automaton can tell whether two items are equal, because there are too many items. So a schema with `uniqueItems` compiles to
+the automaton of the arrays with any items, whose states know where such an array begins (`TokenAutomaton.remembers`). A row
+keeps the text of the outermost array of that kind, and bans tokens by it.
+
+spelling          when two values are equal: one text for each value
+used_items        the items of an array, and the beginnings of items that only lead to these
+item_position     one text, byte by byte: its open arrays and objects, and what they remember
+item_tokens       which tokens of a vocabulary begin with a text, or write more than one item
+remembering_row   a row: it advances by tokens, and bans some
+remembering_state the rows of a batch as tensors
+"""

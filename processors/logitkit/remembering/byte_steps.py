@@ -1,0 +1,134 @@
+"""An automaton over tokens, read byte by byte, with the tokens of single bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from logitkit.compiler.bounded_cache import BoundedCache
+from logitkit.compiler.nested_grammars.remembered_arrays import Remembers
+from logitkit.compiler.tokens.tables.counted_state import StateAndCount
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
+from logitkit.compiler.tokens.tables.packed_stacks import Packed
+from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.remembering.item_tokens import ItemTokens, Mode, Shape
+from logitkit.remembering.used_items import END
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from logitkit.remembering.item_position import ItemPosition
+
+__all__ = ["ByteSteps", "bind", "steps_of"]
+
+# The most bytes that are kept of what may follow in a position, and of positions.
+REMEMBERED_BYTES = 2**21
+
+SPACE = b" \t\n\r"
+# The bytes that end a number in an array.
+ENDS = frozenset(b",]")
+
+
+class ByteSteps:
+    """The steps of an automaton by bytes.
+
+    Args:
+        automaton: The automaton, some of whose states remember items.
+        tokens: The tokens of its vocabulary.
+    """
+
+    def __init__(self, automaton: TokenAutomaton, tokens: ItemTokens) -> None:
+        assert automaton.remembers is not None
+        self.automaton, self.tokens = automaton, tokens
+        self._remembers = automaton.remembers.tolist()
+        self._class_of_byte = automaton.class_of[list(tokens.byte_ids)]
+        self._legal: BoundedCache[tuple[int, Packed], bytes] = BoundedCache(REMEMBERED_BYTES)
+        self._shaped: BoundedCache[Any, list[tuple[int, Shape]]] = BoundedCache(REMEMBERED_BYTES)
+        self.positions: BoundedCache[tuple[int, Packed, bytes], ItemPosition] = BoundedCache(2 * REMEMBERED_BYTES)
+
+    def after(self, state: int, stack: Packed, byte: int) -> tuple[int, Packed]:
+        """Return the state and the stack after a byte."""
+        return self.automaton.step(state, stack, self.tokens.byte_ids[byte])
+
+    def remembers(self, state: int) -> bool:
+        """Whether a state follows the bracket of an array whose items must differ."""
+        return bool(self._remembers[StateAndCount.state(state)])
+
+    def is_beginning(self, state: int) -> bool:
+        """Whether a number is that of such a state, whatever it is."""
+        return 0 <= state < len(self._remembers) and self.remembers(state)
+
+    def is_varied(self, state: int) -> bool:
+        """Whether the items of such an array differ in kind from place to place."""
+        return self._remembers[StateAndCount.state(state)] == Remembers.VARIED
+
+    def legal(self, state: int, stack: Packed) -> bytes:
+        """Return the bytes that the automaton allows."""
+        found = self._legal.get((state, stack))
+        if found is None:
+            legal = self.automaton.legal(self.automaton.mask_key(state, stack, NO_LIMIT))
+            found = bytes(legal[self._class_of_byte].nonzero()[0].tolist())
+            self._legal.keep((state, stack), found, len(found) + len(stack) + 100)
+        return found
+
+    def shaped(self, state: int, stack: Packed, mode: Mode) -> list[tuple[int, Shape]]:
+        """Return the tokens that the automaton allows and that have a shape in a mode, with their shapes."""
+        key = self.automaton.mask_key(state, stack, NO_LIMIT), mode
+        found = self._shaped.get(key)
+        if found is None:
+            ids = self.tokens.shaped(mode)
+            legal = ids[self.automaton.legal(key[0])[self.automaton.class_of[ids]]].tolist()
+            some = [(token, self.tokens.shape(token, mode)) for token in legal]
+            some = [(token, shape) for token, shape in some if shape.begins >= 0 or any(shape[1:])]
+            found = self._shaped.keep(key, some, 100 * (1 + len(some)))
+        return found
+
+    def following_from(self, state: int, stack: Packed) -> Callable[[bytes], frozenset[bytes] | None]:
+        """Return a function that says what may follow a beginning of an item.
+
+        Args:
+            state: The state before the item.
+            stack: The stack before it.
+        """
+        from logitkit.remembering.item_position import ItemPosition
+
+        read: list[ItemPosition] = [ItemPosition(state, stack)]
+
+        def following(begin: bytes) -> frozenset[bytes] | None:
+            while len(read) <= len(begin):
+                after = read[-1].after(begin[len(read) - 1], self)
+                if after is None:
+                    # An item of another kind.
+                    return None
+                read.append(after)
+            at = read[len(begin)]
+            legal = self.legal(at.state, at.stack)
+            if at.mode is Mode.OUTSIDE:
+                legal = legal.translate(None, SPACE)
+                if not at.levels:
+                    # Of a number that may be complete, or before the first item.
+                    ends = bool(begin) and not ENDS.isdisjoint(legal)
+                    found = {bytes((byte,)) for byte in legal if byte not in ENDS}
+                    return frozenset({*found, END} if ends else found)
+            return frozenset(bytes((byte,)) for byte in legal if at.may_be_followed_by(byte, self))
+
+        return following
+
+
+def bind(automaton: TokenAutomaton, vocabulary: Vocabulary) -> None:
+    """Let an automaton that remembers items know its vocabulary, which its rows read."""
+    if "byte_steps" not in automaton.__dict__:
+        automaton.__dict__["byte_steps"] = ByteSteps(automaton, item_tokens(vocabulary))
+
+
+def steps_of(automaton: TokenAutomaton) -> ByteSteps:
+    """Return the steps by bytes of an automaton that is bound."""
+    found: ByteSteps = automaton.__dict__["byte_steps"]
+    return found
+
+
+def item_tokens(vocabulary: Vocabulary) -> ItemTokens:
+    """Return the tokens of a vocabulary, which all automata share."""
+    found: ItemTokens | None = vocabulary.__dict__.get("_item_tokens")
+    if found is None:
+        found = vocabulary.__dict__["_item_tokens"] = ItemTokens(vocabulary)
+    return found

@@ -1,0 +1,254 @@
+"""One text, byte by byte: which arrays and objects are open, and which items may not come again.
+
+The problem: a token may end an item, begin the next one, and open an array inside of it. So tokens are read by their bytes.
+
+By hand, in an array whose items must differ, after `["a","b` and with the tokens for all bytes:
+
+    open       an array, whose current item `"b` begins at byte 5; used up is `"a"`
+    `"`        completes `"b"`, which is used up from now on
+    `,` `"`    begins the next item
+    `b` `"`    would complete `"b"` again: illegal
+
+Invariants: `text` begins with the bracket of the outermost array that remembers its items, or with an item. It has no white
+space outside of strings, and its complete values are spelled as in `spelling`. A position never changes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.tokens.tables.packed_stacks import Packed
+from logitkit.remembering.byte_steps import ByteSteps
+from logitkit.remembering.item_tokens import Mode
+from logitkit.remembering.spelling import Member, SpelledObjects, spelled_number, spelled_object
+from logitkit.remembering.used_items import END, UsedItems
+
+__all__ = ["ItemPosition", "OpenArray", "OpenObject"]
+
+COMMA, COLON, QUOTE, BACKSLASH = b',:"\\'
+OPENING, CLOSING, SPACE = b"[{", b"]}", b" \t\n\r"
+LITERALS = (b"true", b"false", b"null")
+# A number may end before these.
+ENDS_NUMBER = b",]} \n\r\t"
+NUMERIC = b"0123456789"
+
+
+class OpenArray(NamedTuple):
+    """An array that is open.
+
+    Args:
+        items: Its items, if they must differ; None: they need not.
+        begin: Where its current item begins in the text; -1 if none has begun.
+        ended: Whether the current item is complete.
+        state: The state of the automaton before the current item.
+        stack: The stack before it.
+    """
+
+    items: UsedItems | None
+    begin: int = -1
+    ended: bool = False
+    state: int = 0
+    stack: Packed = b""
+
+
+class OpenObject(NamedTuple):
+    """An object that is open.
+
+    Args:
+        begin: Where it begins in the text.
+        member: Where its current member begins.
+        colon: Where the colon of this member stands; -1 if it is not written.
+        members: The members that are complete.
+    """
+
+    begin: int
+    member: int
+    colon: int = -1
+    members: tuple[Member, ...] = ()
+
+
+Level: TypeAlias = OpenArray | OpenObject
+
+
+class ItemPosition(NamedTuple):
+    """The position after some bytes.
+
+    Args:
+        state: The state of the automaton, with its count.
+        stack: The frames of its open brackets.
+        mode: Whether the position is in a string.
+        text: The text.
+        levels: The arrays and objects that are open, outermost first.
+        known: The objects that have been written.
+    """
+
+    state: int
+    stack: Packed
+    mode: Mode = Mode.OUTSIDE
+    text: bytes = b""
+    levels: tuple[Level, ...] = ()
+    known: SpelledObjects = {}
+
+    @classmethod
+    def in_array(cls, steps: ByteSteps, state: int, stack: Packed) -> ItemPosition:
+        """Return the position after the bracket of an array whose items must differ, in the state after it."""
+        return cls(state, stack, text=b"[", levels=(OpenArray(UsedItems(varied=steps.is_varied(state))),))
+
+    def after(self, byte: int, steps: ByteSteps) -> ItemPosition | None:
+        """Return the position after one more byte; None if that is illegal, or would repeat an item in the end."""
+        state, stack = steps.after(self.state, self.stack, byte)
+        if state < FIRST_STATE:
+            return None
+        moved = self._replace(state=state, stack=stack)
+        if self.mode is Mode.ESCAPED:
+            return moved._written(byte, Mode.STRING)
+        if self.mode is Mode.STRING:
+            mode = Mode.ESCAPED if byte == BACKSLASH else Mode.OUTSIDE if byte == QUOTE else Mode.STRING
+            found = moved._written(byte, mode)
+            return found._ended(steps) if found is not None and mode is Mode.OUTSIDE else found
+        if byte in ENDS_NUMBER and self._in_number:
+            ended = moved._with_number(steps)
+            if ended is None:
+                return None
+            moved = ended
+        if byte in SPACE:
+            return moved
+        if byte == COMMA:
+            return moved._next(steps)
+        if byte == COLON:
+            *outer, level = moved.levels
+            assert isinstance(level, OpenObject)
+            return moved._replace(levels=(*outer, level._replace(colon=len(moved.text))))._written(byte)
+        if byte in CLOSING:
+            return moved._closed(byte, steps)
+        return moved._begun(byte, self.state, self.stack, steps)
+
+    @property
+    def _in_number(self) -> bool:
+        """Whether the last byte belongs to a number, which may be complete."""
+        return self.mode is Mode.OUTSIDE and self.text[-1:] in NUMERIC and bool(self.text)
+
+    @property
+    def innermost(self) -> Level | None:
+        """The innermost array or object that is open."""
+        return self.levels[-1] if self.levels else None
+
+    def may_be_followed_by(self, byte: int, steps: ByteSteps) -> bool:
+        """Whether no array that is open forbids a byte that the automaton allows."""
+        remembers = any(isinstance(level, OpenArray) and level.items is not None for level in self.levels)
+        return not remembers or self.after(byte, steps) is not None
+
+    def may_be_respelled(self, steps: ByteSteps) -> bool:
+        """Whether a value that is open may become, with its end, the text of another one that has been written."""
+        if self._in_number:
+            number = self.text[self._number_begin() :]
+            legal = steps.legal(self.state, self.stack)
+            if number.startswith(b"-0") or any(mark in number or mark in legal for mark in b".eE"):
+                return True
+        return any(isinstance(level, OpenObject) and self._may_be_reordered(level) for level in self.levels)
+
+    def _may_be_reordered(self, level: OpenObject) -> bool:
+        """Whether an object may become one with the same members in another order."""
+        members = frozenset(level.members)
+        if len(dict(level.members)) < len(level.members) or (level.members and level.colon >= 0 and self._repeats(level)):
+            return True
+        begun = self.text[level.begin :]
+        return bool(members) and any(
+            members <= other and not text.startswith(begun) for other, text in self.known.items()
+        )
+
+    def _repeats(self, level: OpenObject) -> bool:
+        name = self.text[level.member : level.colon]
+        return any(name == other for other, _ in level.members)
+
+    def _written(self, byte: int, mode: Mode = Mode.OUTSIDE) -> ItemPosition | None:
+        """Return the position with one more byte of text, unless an item would be used up."""
+        found = self._replace(mode=mode, text=self.text + bytes((byte,)))
+        return found if found._is_free() else None
+
+    def _is_free(self) -> bool:
+        """Whether no item has a beginning that is used up."""
+        for level in self.levels:
+            if isinstance(level, OpenArray) and level.items is not None and level.begin >= 0 and not level.ended:
+                length = len(self.text) - level.begin
+                if length >= level.items.shortest and self.text[level.begin :] in level.items.used_up:
+                    return False
+        return True
+
+    def _begun(self, byte: int, state: int, stack: Packed, steps: ByteSteps) -> ItemPosition | None:
+        """Return the position after a byte that begins a value, or goes on in a number or a word such as `null`."""
+        levels, level = self.levels, self.innermost
+        if isinstance(level, OpenArray) and level.begin < 0:
+            level = level._replace(begin=len(self.text), state=state, stack=stack)
+            levels = (*levels[:-1], level)
+        mode = Mode.STRING if byte == QUOTE else Mode.OUTSIDE
+        found = self._replace(levels=levels)._written(byte, mode)
+        if found is None or mode is Mode.STRING:
+            return found
+        if byte in OPENING:
+            begin = len(found.text)
+            remembers = byte == OPENING[0] and steps.remembers(found.state)
+            opened: Level = (
+                OpenObject(begin - 1, begin)
+                if byte == OPENING[1]
+                else OpenArray(UsedItems(varied=steps.is_varied(found.state)) if remembers else None)
+            )
+            return found._replace(levels=(*found.levels, opened))
+        return found._ended(steps) if found.text.endswith(LITERALS) else found
+
+    def _next(self, steps: ByteSteps) -> ItemPosition | None:
+        """Return the position after the comma of an array or an object."""
+        *outer, level = self.levels
+        if isinstance(level, OpenObject):
+            members = (*level.members, self._member(level))
+            level = OpenObject(level.begin, len(self.text) + 1, members=members)
+        else:
+            items = level.items
+            if items is not None and items.varied:
+                # What an item of the next place may be decides which beginnings lead nowhere.
+                items = UsedItems(varied=True).with_items(items.items, steps.following_from(self.state, self.stack))
+            if items is not None and items.is_exhausted:
+                return None
+            level = OpenArray(items)
+        found = self._replace(text=self.text + b",", levels=(*outer, level))
+        return found if found._is_free() else None
+
+    def _closed(self, byte: int, steps: ByteSteps) -> ItemPosition | None:
+        """Return the position after a closing bracket."""
+        *outer, level = self.levels
+        text, known = self.text + bytes((byte,)), self.known
+        if isinstance(level, OpenObject):
+            members = level.members if level.colon < 0 else (*level.members, self._member(level))
+            if members:
+                spelled, key = spelled_object(text[level.begin :], members, known)
+                text = text[: level.begin] + spelled
+                known = known if key is None else {**known, key: spelled}
+        found = self._replace(text=text, levels=tuple(outer), known=known)
+        return found._ended(steps) if found._is_free() else None
+
+    def _member(self, level: OpenObject) -> Member:
+        return self.text[level.member : level.colon], self.text[level.colon + 1 :]
+
+    def _with_number(self, steps: ByteSteps) -> ItemPosition | None:
+        """Return the position with the number at the end of the text complete."""
+        begin = self._number_begin()
+        found = self._replace(text=self.text[:begin] + spelled_number(self.text[begin:]))
+        return found._ended(steps, END) if found._is_free() else None
+
+    def _number_begin(self) -> int:
+        text = self.text
+        return len(text) - len(text[max(map(text.rfind, (b"[", b",", b":"))) + 1 :])
+
+    def _ended(self, steps: ByteSteps, end: bytes = b"") -> ItemPosition | None:
+        """Return the position with a value complete: if it is an item, it may not come again."""
+        level = self.innermost
+        if not isinstance(level, OpenArray) or level.ended:
+            return self
+        items = level.items
+        if items is not None:
+            item = self.text[level.begin :] + end
+            if item in items.used_up:
+                return None
+            items = items.with_item(item, steps.following_from(level.state, level.stack))
+        return self._replace(levels=(*self.levels[:-1], level._replace(items=items, ended=True)))

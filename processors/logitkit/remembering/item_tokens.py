@@ -1,0 +1,144 @@
+"""The tokens of a vocabulary as parts of JSON texts: which begin with a text, and which may write more than one item.
+
+By hand: inside of a string, `","` ends the string and begins another one after a comma. So it *crosses*, and what it begins with
+is `"`. Outside of strings, the same bytes are a string that is a comma, and then nothing: it does not cross.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from enum import Enum
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bounded_cache import BoundedCache
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["ItemTokens", "Mode", "Shape", "spells_all_texts"]
+
+REMEMBERED_BYTES = 2**22
+
+QUOTE, BACKSLASH, COMMA = b'"\\,'
+OPENING, CLOSING, SPACE = b"[{", b"]}", b" \t\n\r"
+NO_IDS = np.zeros(0, np.int64)
+
+
+# The bytes of JSON texts: those of UTF-8 but control characters, and the end of a line.
+TEXT_BYTES = b"\n" + bytes((*range(0x20, 0xC0), *range(0xC2, 0xF5)))
+
+
+def spells_all_texts(vocabulary: Vocabulary) -> bool:
+    """Whether each byte of a JSON text is a token, so that a row that has begun an item can write any byte of it alone."""
+    return bool(vocabulary.trie.single_bytes()[list(TEXT_BYTES)].all())
+
+
+class Mode(Enum):
+    """Where a byte of a JSON text stands."""
+
+    OUTSIDE = "outside of strings"
+    STRING = "in a string"
+    ESCAPED = "after a backslash in a string"
+
+
+class Shape(NamedTuple):
+    """The commas, brackets and white space of a token outside of strings.
+
+    Args:
+        begins: How many bytes follow the first comma or opening bracket; -1: there is none.
+        is_whole: Whether a value may begin and end in the token.
+        ends: Whether a value that began before it may end in it, at a comma or a closing bracket.
+        has_space: Whether it has white space.
+    """
+
+    begins: int
+    is_whole: bool
+    ends: bool
+    has_space: bool
+
+
+class ItemTokens:
+    """The tokens of a vocabulary in which all bytes of a text are tokens.
+
+    Args:
+        vocabulary: The vocabulary.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.texts = vocabulary.tokens
+        special, trie = {*vocabulary.special.values()}, vocabulary.trie
+        self.byte_ids = tuple(
+            [
+                next((token for _, token in trie.tokens_at(bytes([byte])) if token not in special), -1)
+                for byte in range(256)
+            ]
+        )
+        self._order = trie.tokens
+        self._longest = trie.depth - 1
+        self._known: BoundedCache[bytes, NDArray[np.int64]] = BoundedCache(REMEMBERED_BYTES)
+        self._shapes: dict[tuple[Mode, int], Shape] = {}
+
+    @cached_property
+    def _sorted(self) -> list[bytes]:
+        texts = self.texts
+        return [texts[token] or b"" for token in self._order.tolist()]
+
+    def shaped(self, mode: Mode) -> NDArray[np.int64]:
+        """Return the ids of tokens whose shape matters where they begin in a mode, ascending: for others, it is empty."""
+        return self._outside if mode is Mode.OUTSIDE else self._quoted
+
+    @cached_property
+    def _outside(self) -> NDArray[np.int64]:
+        marks = b'",:[]{} \t\n\r'
+        # `translate` finds out in one call whether a text has one of several bytes.
+        return np.array(
+            [i for i, text in enumerate(self.texts) if text and len(text.translate(None, marks)) < len(text)], np.int64
+        )
+
+    @cached_property
+    def _quoted(self) -> NDArray[np.int64]:
+        return np.array([i for i, text in enumerate(self.texts) if text and b'"' in text], np.int64)
+
+    def beginning_with(self, text: bytes) -> NDArray[np.int64]:
+        """Return the ids of tokens that begin with a text, [N]."""
+        if len(text) > self._longest:
+            return NO_IDS
+        found = self._known.get(text)
+        if found is None:
+            first = bisect_left(self._sorted, text)
+            last = bisect_left(self._sorted, text + b"\xff" * (1 + self._longest), first)
+            found = self._known.keep(text, self._order[first:last].astype(np.int64), 8 * (last - first) + 100)
+        return found
+
+    def shape(self, token: int, mode: Mode) -> Shape:
+        """Return the shape of a token that begins in a mode."""
+        found = self._shapes.get((mode, token))
+        if found is None:
+            found = self._shapes[mode, token] = _shape(self.texts[token] or b"", mode)
+        return found
+
+
+def _shape(text: bytes, mode: Mode) -> Shape:
+    """Return the shape of a text that begins in a mode."""
+    begins = -1
+    # Whether a value has begun in the token, since the last comma.
+    has_begun = is_whole = ends = has_space = False
+    for at, byte in enumerate(text):
+        if mode is Mode.ESCAPED:
+            mode = Mode.STRING
+        elif mode is Mode.STRING:
+            mode = Mode.ESCAPED if byte == BACKSLASH else Mode.OUTSIDE if byte == QUOTE else mode
+        elif byte in SPACE:
+            has_space = True
+        elif byte == COMMA or byte in CLOSING:
+            ends = True
+            is_whole |= has_begun
+            has_begun &= byte != COMMA
+            begins = len(text) - at - 1 if byte == COMMA and begins < 0 else begins
+        else:
+            has_begun = True
+            begins = len(text) - at - 1 if byte in OPENING and begins < 0 else begins
+            mode = Mode.STRING if byte == QUOTE else mode
+    return Shape(begins, is_whole, ends, has_space)

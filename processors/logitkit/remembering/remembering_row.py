@@ -1,0 +1,282 @@
+"""A row that remembers the items of arrays, and bans tokens after which an item would come again.
+
+The problem: a mask that depends on all items cannot be kept for a state. So the mask of the state is kept, and a few tokens are
+banned in addition.
+
+By hand, in `["ab","a` with one array open whose items must differ: used up is `"ab"`, of which `b"` is left. So all tokens that
+begin with `b"` are banned: `b"`, `b",` and `b"]`. In the same place, the token `","ab` may begin an item that is used up later in
+the token. There are few such tokens, and those that are not ruled out by their length are read byte by byte.
+
+Invariants: `position` is None where no array that remembers its items is open. Else it is in the state of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
+from logitkit.compiler.tokens.tables.packed_stacks import Packed, frames_of
+from logitkit.remembering.byte_steps import ByteSteps, steps_of
+from logitkit.remembering.item_position import ENDS_NUMBER, ItemPosition, OpenArray
+from logitkit.remembering.item_tokens import Mode, Shape
+from logitkit.remembering.narrowed_mask import NarrowedMask
+from logitkit.remembering.used_items import END, UsedItems
+from logitkit.runtime.constraint_row import StackRow
+from logitkit.runtime.logit_arrays import check_width
+from logitkit.runtime.row_mask import RowMask
+
+__all__ = ["Memory", "RememberingRow"]
+
+OPENING = b"["
+# A number that may be written in several ways has one of these.
+INEXACT = b".eE-"
+
+
+class Memory(NamedTuple):
+    """All that a row remembers, as it is saved.
+
+    Args:
+        state: The state after the bracket of the outermost array that remembers its items.
+        depth: The number of frames then.
+        text: The text from this bracket on, as it was written.
+    """
+
+    state: int
+    depth: int
+    text: bytes
+
+
+NOTHING = Memory(DEAD, 0, b"")
+
+
+class RememberingRow(StackRow):
+    """A row under an automaton in which some arrays remember their items.
+
+    Args:
+        registry: The registry that the slot refers to.
+        slot: The slot of its automaton.
+        generation: That of the slot.
+        current: The state, with its count.
+        stack: The frames of the open brackets.
+        memory: What it remembers.
+    """
+
+    __slots__ = ("memory", "position")
+
+    def __init__(
+        self, registry: Any, slot: int, generation: int, current: int, stack: Packed, memory: Memory = NOTHING
+    ) -> None:
+        super().__init__(registry, slot, generation, current, stack, NO_LIMIT)
+        self.memory = memory
+        self.position = self._read(memory) if memory.text else None
+
+    def _read(self, memory: Memory) -> ItemPosition | None:
+        """Return the position after a text that was saved."""
+        steps = steps_of(self.automaton)
+        stack = _lowest(self.stack, memory.depth)
+        key = memory.state, stack, memory.text
+        found = steps.positions.get(key)
+        if found is None:
+            at: ItemPosition | None = ItemPosition.in_array(steps, memory.state, stack)
+            for byte in memory.text[1:]:
+                at = at and at.after(byte, steps)
+            if at is None:
+                return None
+            found = self._kept(steps, key, at)
+        return found
+
+    def advance(self, token: int) -> None:
+        """Advance by one token; see `ConstraintRow.advance`."""
+        if self.current < FIRST_STATE or token == -1:
+            return
+        automaton = self.automaton
+        steps = steps_of(automaton)
+        text = steps.tokens.texts[token] or b""
+        is_free = True
+        if self.position is not None or OPENING in text:
+            is_free = self._advance_by_bytes(text, steps)
+        super().advance(token)
+        self._mask = None
+        if not is_free and self.current >= FIRST_STATE:
+            self.current, self.stack = DEAD, bytes(len(self.stack))
+        if self.current < FIRST_STATE:
+            self.position, self.memory = None, NOTHING
+
+    def _advance_by_bytes(self, text: bytes, steps: ByteSteps) -> bool:
+        """Read the text of a token, and return whether it is legal as far as items are concerned."""
+        reader = _Reader(steps, self.current, self.stack, self.position, self.memory)
+        if not reader.read(text):
+            return False
+        self.position, self.memory = reader.position, reader.memory
+        if self.position is not None:
+            key = self.memory.state, _lowest(self.position.stack, self.memory.depth), self.memory.text
+            self._kept(steps, key, self.position)
+        return True
+
+    @staticmethod
+    def _kept(steps: ByteSteps, key: tuple[int, Packed, bytes], at: ItemPosition) -> ItemPosition:
+        # Its items are parts of its text, each again as long.
+        return steps.positions.keep(key, at, 500 + 4 * len(key[2]))
+
+    def allows(self, token: int) -> bool:
+        """Whether a token is legal."""
+        if not super().allows(token):
+            return False
+        steps = steps_of(self.automaton)
+        text = steps.tokens.texts[token] or b""
+        if self.position is None and OPENING not in text:
+            return True
+        return _Reader(steps, self.current, self.stack, self.position, self.memory).read(text)
+
+    def mask(self, columns: int) -> RowMask | None:
+        """Return the mask of the row for logits with this many columns; see `ConstraintRow.mask`."""
+        found = self._mask
+        if found is None or self.registry.generations[self.slot] != self.generation:
+            found = self.registry.mask(self.slot, self.generation, self._place())
+            banned = self.banned()
+            if len(banned):
+                found = NarrowedMask.narrowing(found, banned)
+            self._mask = found
+        if columns != found.size:
+            check_width(found.size, columns)
+        return found
+
+    def banned(self) -> NDArray[np.int64]:
+        """Return the ids of tokens that the automaton allows, and after which an item would come again, and maybe of others."""
+        if self.current < FIRST_STATE:
+            return np.zeros(0, np.int64)
+        steps = steps_of(self.automaton)
+        found = [] if self.position is None else [*_ranges(self.position, steps)]
+        walked = [
+            token
+            for token in self._doubtful(steps)
+            if not _Reader(steps, self.current, self.stack, self.position, self.memory).read(
+                steps.tokens.texts[token] or b""
+            )
+        ]
+        return np.concatenate([*found, np.array(walked, np.int64)])
+
+    def _doubtful(self, steps: ByteSteps) -> Iterator[int]:
+        """Yield the ids of tokens that must be read byte by byte."""
+        at = self.position
+        mode = Mode.OUTSIDE if at is None else at.mode
+        for token, shape in steps.shaped(self.current, self.stack, mode):
+            if at is None:
+                # Only an array within the token can remember its items.
+                if shape.is_whole and OPENING in (steps.tokens.texts[token] or b""):
+                    yield token
+            elif _is_doubtful(at, shape, steps):
+                yield token
+
+
+class _Reader:
+    """Reads the bytes of a token.
+
+    Args:
+        steps: The steps of the automaton.
+        state: The state before the token.
+        stack: The stack before it.
+        position: The position before it.
+        memory: What is remembered before it.
+    """
+
+    def __init__(
+        self, steps: ByteSteps, state: int, stack: Packed, position: ItemPosition | None, memory: Memory
+    ) -> None:
+        self.steps, self.state, self.stack = steps, state, stack
+        self.position, self.memory = position, memory
+
+    def read(self, text: bytes) -> bool:
+        """Read a text, and return whether it is legal."""
+        steps, at, begin = self.steps, self.position, 0
+        for place, byte in enumerate(text):
+            if at is None:
+                self.state, self.stack = steps.after(self.state, self.stack, byte)
+                if self.state < FIRST_STATE:
+                    return False
+                if byte == OPENING[0] and steps.remembers(self.state):
+                    at, begin = ItemPosition.in_array(steps, self.state, self.stack), place
+                    self.memory = Memory(self.state, len(frames_of(self.stack)), b"")
+                continue
+            at = at.after(byte, steps)
+            if at is None:
+                return False
+            if not at.levels:
+                self.state, self.stack, at, self.memory = at.state, at.stack, None, NOTHING
+        self.position = at
+        if at is not None:
+            self.memory = self.memory._replace(text=self.memory.text + text[begin:])
+        return True
+
+
+def _lowest(stack: Packed, depth: int) -> Packed:
+    """Return a stack with its lowest frames only."""
+    width = len(stack)
+    return stack[: 4 * depth].ljust(width, b"\0")
+
+
+def _begun(at: ItemPosition) -> Iterator[tuple[bytes, UsedItems]]:
+    """Yield the beginning of the current item of each open array that remembers its items, and the items."""
+    last = len(at.levels) - 1
+    for number, level in enumerate(at.levels):
+        if isinstance(level, OpenArray) and level.items is not None and not level.ended:
+            if level.begin >= 0:
+                yield at.text[level.begin :], level.items
+            elif number == last:
+                yield b"", level.items
+
+
+def _ranges(at: ItemPosition, steps: ByteSteps) -> Iterator[NDArray[np.int64]]:
+    """Yield the ids of tokens that begin with what is left of something that is used up."""
+    beginning_with = steps.tokens.beginning_with
+    for begin, items in _begun(at):
+        for used in items.used_up:
+            if not used.startswith(begin):
+                continue
+            rest = used[len(begin) :]
+            if rest.endswith(END):
+                for end in ENDS_NUMBER:
+                    yield beginning_with(rest[:-1] + bytes((end,)))
+            else:
+                yield beginning_with(rest)
+
+
+def _is_doubtful(at: ItemPosition, shape: Shape, steps: ByteSteps) -> bool:
+    """Whether a token of some shape may have to be banned that is not in `_ranges`."""
+    if shape.is_whole or shape.has_space:
+        return True
+    if shape.ends and at.may_be_respelled(steps):
+        return True
+    if shape.begins < 0:
+        return False
+    goes_on = _has_choice(at, steps)
+    for number, level in enumerate(at.levels):
+        if not isinstance(level, OpenArray) or level.items is None:
+            continue
+        items = level.items
+        if items.varied or shape.begins >= items.shortest:
+            return True
+        if level.ended:
+            if items.is_exhausted:
+                return True
+        elif not (goes_on and level.begin >= 0 and shape.begins <= len(at.text) - level.begin):
+            return True
+    return False
+
+
+def _has_choice(at: ItemPosition, steps: ByteSteps) -> bool:
+    """Whether at least two bytes may follow that lead to items which are not used: so one item more does not use up all."""
+    legal = steps.legal(at.state, at.stack)
+    others = legal.translate(None, ENDS_NUMBER + b"}")
+    used: set[int] = set()
+    ends = len(others) < len(legal)
+    for begin, items in _begun(at):
+        if len(begin) + 1 >= items.shortest:
+            used.update(one[-1] for one in items.used_up if len(one) == len(begin) + 1 and one.startswith(begin))
+            ends &= begin + END not in items.used_up
+    return len([byte for byte in others if byte not in used]) + ends > 1

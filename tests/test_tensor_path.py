@@ -30,7 +30,8 @@ from tests.batches import (
 from tests.examples import examples, of_all
 from tests.registry import EOS, ROWS, Row, ids, of_kind, vocabulary
 
-KINDS = sorted({row.kind for row in ROWS})
+KINDS = sorted({row.kind for row in ROWS if not row.on_host})
+ON_HOST = [row for row in ROWS if row.on_host]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -77,6 +78,15 @@ def test_a_compiled_graph_gives_the_same(kind: str) -> None:
         others = [lk.Regex(f"[a-z]{{{n + length}}}", vocabulary()) for length in range(50, 53)]
         for other in others:
             other.init_state(lk.Context.of([[]], COLUMNS))
+
+
+@pytest.mark.parametrize("row", ON_HOST, ids=str)
+def test_a_step_on_the_host_is_not_compiled(row: Row) -> None:
+    torch.compiler.reset()
+    context = lk.Context.of([[]], COLUMNS)
+    state = row.processor.init_state(context)
+    with pytest.raises(Exception, match="uniqueItems"):
+        compiled(row.processor)(state, torch.tensor([-1]), torch.zeros(1, COLUMNS), context)
 
 
 def test_a_compiled_graph_runs_automata_that_came_later() -> None:

@@ -11,20 +11,22 @@ from torch._subclasses.fake_tensor import DataDependentOutputException
 
 import logitkit as lk
 from logitkit.composition import EngineLogits
+from logitkit.errors import ProcessorError
 from tests.examples import CI
 from tests.fake_cuda import CopiedToDevice, NoCopies, fake_cuda
 from tests.registry import EOS, PAD, ROWS, TOKENS, Row
 
 COLUMNS = 72
+ON_DEVICE = [row for row in ROWS if not row.on_host]
 # One row of each class in each kind: another configuration seldom takes another path.
-ONE_OF_EACH = list({(row.kind, type(row.processor)): row for row in reversed(ROWS)}.values())
+ONE_OF_EACH = list({(row.kind, type(row.processor)): row for row in reversed(ON_DEVICE)}.values())
 
 
 def leaves(state: Any) -> list[Tensor]:
     return [state] if isinstance(state, Tensor) else [leaf for part in state for leaf in leaves(part)]
 
 
-@pytest.mark.parametrize("row", ROWS if CI else ONE_OF_EACH, ids=str)
+@pytest.mark.parametrize("row", ON_DEVICE if CI else ONE_OF_EACH, ids=str)
 def test_a_step_reads_nothing_on_the_host(row: Row) -> None:
     # A vocabulary of its own, since the registry of a vocabulary keeps its tables on each device.
     special = {"<s>": 0, "</s>": EOS, "<pad>": PAD}
@@ -42,7 +44,7 @@ def test_a_step_reads_nothing_on_the_host(row: Row) -> None:
         assert {leaf.device.type for leaf in (logits, *leaves(state))} == {"cuda"}
 
 
-@pytest.mark.parametrize("row", ROWS if CI else ONE_OF_EACH, ids=str)
+@pytest.mark.parametrize("row", ON_DEVICE if CI else ONE_OF_EACH, ids=str)
 def test_broken_logits_are_noticed_without_reading_any(row: Row) -> None:
     processor = row.make(
         lk.Vocabulary(TOKENS, eos_ids=[EOS], size=COLUMNS, pad_id=PAD, special={"<s>": 0, "</s>": EOS})
@@ -58,6 +60,17 @@ def test_broken_logits_are_noticed_without_reading_any(row: Row) -> None:
         assert {logits.device.type, process.broken.device.type} == {"cuda"}
         with pytest.raises(DataDependentOutputException):
             process.raise_broken()
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.on_host], ids=str)
+def test_a_step_on_the_host_says_so(row: Row) -> None:
+    with fake_cuda() as device:
+        context = lk.Context.of([[1, 2]], vocabulary_size=COLUMNS, device=device)
+        state = row.processor.init_state(context)
+        with pytest.raises(ProcessorError, match="'uniqueItems'.*cannot be part of a compiled graph"):
+            row.processor.process_logits(state, torch.zeros(1, COLUMNS, device=device), context)
+        with pytest.raises(ProcessorError, match="'uniqueItems'.*cannot be part of a compiled graph"):
+            row.processor.advance(state, torch.zeros(1, dtype=torch.int64, device=device))
 
 
 def test_reading_a_value_is_noticed() -> None:

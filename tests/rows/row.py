@@ -44,6 +44,7 @@ class Row:
         masks: Whether it may set logits to -inf.
         sized: Whether one that masks has a vocabulary: logits must be as wide, and columns after it are masked.
         compares: Whether it compares the logits of a row, so that more columns matter to the others.
+        on_host: Whether its steps run on the host, wherever the tensors are, so that no graph can have them.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Row:
     masks: bool
     sized: bool = True
     compares: bool = False
+    on_host: bool = False
 
     @property
     def processor(self) -> lk.Processor[Any]:

@@ -22,6 +22,14 @@ COUNTED = {
     "items": {"type": "string", "pattern": "^[a-z]*$", "minLength": 17, "maxLength": 18},
 }
 
+DIFFERENT = {"type": "array", "items": {"type": "string", "pattern": "^[a-z]*$"}, "uniqueItems": True}
+TUPLE = {
+    "type": "array",
+    "prefixItems": [{"type": "integer"}, {"enum": [5, 10, 20, *map(str, range(12))]}],
+    "items": {"type": "array", "items": {"type": "integer"}},
+    "uniqueItems": True,
+}
+
 
 def _row(name: str, schema: Any, *runs: tuple[int, ...], **options: Any) -> Row:
     return Row(f"JsonSchema {name}", "pushdown", lambda v: lk.JsonSchema(schema, v, **options), runs, masks=True)
@@ -68,5 +76,27 @@ ROWS: tuple[Row, ...] = (
         (*ids(b"[", b'"', *[b"abc"] * 5, b"a", b"b", b'"', b"]"), EOS),
         ids(b"[", b'"', b"ab", b"cat"),
         closing=30,
+    ),
+    Row(
+        "JsonSchema different strings",
+        "remembering",
+        lambda v: lk.JsonSchema(DIFFERENT, v),
+        (
+            (*ids(b"[", b'"', b"ab", b'"', b",", b'"', b"a", b'"', b",", b'"', b"abc", b'"', b"]"), EOS, PAD),
+            ids(b"[", b'"', b'"', b",", b'"', b"a"),
+        ),
+        masks=True,
+        on_host=True,
+    ),
+    Row(
+        "JsonSchema different items of a tuple",
+        "remembering",
+        lambda v: lk.JsonSchema(TUPLE, v),
+        (
+            (*ids(b"[", b"10", b",5", b",", b"[", b"]", b",", b"[", b"1,", b"1", b"]", b"]"), EOS),
+            ids(b"[", b"5", b",", b"10", b",", b"[", b"1"),
+        ),
+        masks=True,
+        on_host=True,
     ),
 )

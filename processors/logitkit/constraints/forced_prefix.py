@@ -85,6 +85,12 @@ class ForcedPrefix(Constraint):
 
 def check_part(name: str, given: object, vocabulary: Vocabulary | None = None, last: bool = False) -> None:
     """Raise `ConfigurationError` if a value is not a constraint, has another vocabulary, or nests although it is not the last."""
+    if isinstance(given, Constraint) and given.automaton.remembers is not None:
+        raise ConfigurationError(
+            f"{name} is a {type(given).__name__} with arrays whose items must differ ('uniqueItems'), which a row remembers, so it "
+            "cannot be a part of another constraint; write the whole text as one language, as in languages.sequence("
+            "any_text(until='</think>'), json_schema(S))"
+        )
     if isinstance(given, Constraint) and not last and not given.has_finite_automaton:
         raise ConfigurationError(
             f"{name} is a {type(given).__name__} whose texts nest without bound, which counts tokens or parts of texts (such as "

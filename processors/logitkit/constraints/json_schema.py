@@ -14,7 +14,7 @@ from logitkit.compiler.bytes.literal_overrides import BracketsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
-from logitkit.compiler.nested_grammars.remembered_arrays import MixedArrays
+from logitkit.compiler.nested_grammars.remembered_arrays import MixedArrays, can_remember
 from logitkit.compiler.tokens.compile import pushdown_automaton
 from logitkit.compiler.tokens.completion.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
@@ -28,7 +28,6 @@ from logitkit.json_schema.resources import documents_of
 from logitkit.limits import Limits, check_limits
 from logitkit.parameters import Boolean, Either, Integer, SchemaForm, SchemasForm, Word
 from logitkit.protocol.kind import Kind
-from logitkit.remembering.item_tokens import spells_all_texts
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -229,8 +228,10 @@ class JsonSchema(Constraint):
         return self._compile_with(counted=True)
 
     def _compile_with(self, counted: bool) -> TokenAutomaton:
-        remembers = spells_all_texts(self.vocabulary)
-        dfa, compiled = self._nested_dfa(counted, remembers)
+        dfa, compiled = self._nested_dfa(counted, remembers=True)
+        remembers = dfa.remembers is not None and can_remember(dfa, self.vocabulary.trie.single_bytes())
+        if dfa.remembers is not None and not remembers:
+            dfa, compiled = self._nested_dfa(counted)
         if dfa.blocks and may_have_dead_ends(dfa, self.vocabulary):
             # With tokens for all bytes no text is a dead end, so that a block need not know who called it.
             dfa, compiled = self._nested_dfa(remembers=remembers)

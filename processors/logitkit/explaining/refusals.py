@@ -160,8 +160,8 @@ def _by_tokens(constraint: Constraint, history: Sequence[int], token: int) -> Re
 
 
 def _legal_tokens(constraint: Constraint, walk: Walk) -> str:
-    legal = np.flatnonzero(constraint.automaton.per_token(walk.legal())).tolist()
-    return _tokens(constraint.vocabulary, legal)
+    legal = walk.legal_ids(np.arange(constraint.vocabulary.size))
+    return _tokens(constraint.vocabulary, legal.tolist())
 
 
 def _tokens(vocabulary: Vocabulary, ids: list[int]) -> str:

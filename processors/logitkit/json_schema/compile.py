@@ -73,7 +73,9 @@ def schema_grammar(
         before = spent()
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)
         try:
-            layout = Layout(whitespace, any_order, longest > 0, closing, remembers and fragments and not closing)
+            # In any order, a row may get stuck after members that leave no others.
+            may_remember = remembers and fragments and not closing and not any_order
+            layout = Layout(whitespace, any_order, longest > 0, closing, may_remember)
             nested_grammar = _nested_grammar(reader, layout, fragments, longest, called_root)
             return Compiled(nested_grammar, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:

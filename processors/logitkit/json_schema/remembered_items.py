@@ -1,4 +1,8 @@
-"""Arrays whose items must differ, where a row remembers the items: when it can, and which mark says so."""
+"""Arrays whose items must differ, where a row remembers the items: when it can, and which mark says so.
+
+A row must never get stuck: where an array needs more items, one that differs from all others must be left. An array of three or
+more items of `{"enum": [...]}` needs at least three values. So values are counted as far as items are needed.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from logitkit.compiler.nested_grammars.remembered_arrays import Remembers, mark_of
 from logitkit.json_schema.arrays import Arrays
-from logitkit.json_schema.conjunction import Conjunction, both
-from logitkit.json_schema.emptiness import is_void
+from logitkit.json_schema.conjunction import NOTHING, Conjunction, both
+from logitkit.json_schema.emptiness import LEVELS, is_empty, is_void
+from logitkit.json_schema.objects import Objects
 
 if TYPE_CHECKING:
     from logitkit.json_schema.reader import Reader
@@ -19,33 +24,92 @@ MOST_COUNTED = 1000
 
 
 def remembered(arrays: Arrays, reader: Reader) -> str | None:
-    """Return the mark of arrays whose items a row can remember; None if a row might get stuck.
-
-    It gets stuck where an array needs more items, and all that are possible are used. If there are at least as many values as
-    items are needed, one is always left.
-    """
+    """Return the mark of arrays whose items a row can remember; None if a row might get stuck."""
     places = [arrays.at(index) for index in range(len(arrays.prefix) + 1)]
-    needed = places[: arrays.minimum]
     varied = any(place != places[0] for place in places)
     if any(some.maximum is not None for some in arrays.contains) or (arrays.contains and varied):
         return None
-    if not all(_has_values(place, arrays.minimum, reader) for place in needed):
+    # At most as many items are used before any that is needed, so one of them is left.
+    enough = all(_has_values(place, arrays.minimum, reader) for place in places[: arrays.minimum]) and all(
+        _has_values(both(arrays.items, some.value), some.minimum, reader) for some in arrays.contains
+    )
+    if not enough or not _may_end_anywhere(places, reader):
         return None
-    for some in arrays.contains:
-        if not _has_values(both(arrays.items, some.value), some.minimum, reader):
-            return None
     reader.remembered += 1
     return mark_of(Remembers.VARIED if varied else Remembers.ALIKE, reader.remembered)
 
 
-def _has_values(conjunction: Conjunction, count: int, reader: Reader) -> bool:
-    """Whether at least some number of values satisfy a conjunction, for sure."""
+def _has_values(conjunction: Conjunction, count: int, reader: Reader, levels: int = LEVELS) -> bool:
+    """Whether at least some number of different values satisfy a conjunction, for sure."""
     if count <= 1:
         return True
-    if count > MOST_COUNTED:
+    if count > MOST_COUNTED or not levels:
         return False
     values = reader.values(conjunction)
     numbers, strings = values.numbers.values(count), values.strings.values(count)
     if numbers is None or strings is None:
         return True
-    return values.null + len(values.booleans) + len(numbers) + len(strings) >= count
+    if values.null + len(values.booleans) + len(numbers) + len(strings) >= count:
+        return True
+    branches: list[Objects | Arrays] = [*values.objects, *values.arrays]
+    constants: list[object] = []
+    for branch in branches:
+        # Python takes 1 for true, so that there are rather too few.
+        constants += [branch.whole] if branch.whole is not None and branch.whole not in constants else []
+    if len(constants) >= count:
+        return True
+    alive = [branch for branch in branches if branch.whole is None and not is_void(reader, branch)]
+    return any(
+        _has_objects(branch, count, reader, levels - 1)
+        if isinstance(branch, Objects)
+        else _has_arrays(branch, count, reader, levels - 1)
+        for branch in alive
+    )
+
+
+def _has_objects(objects: Objects, count: int, reader: Reader, levels: int) -> bool:
+    """Whether there are at least some number of different objects: of the values of one member, or of its names."""
+    if objects.counts or objects.failing or objects.needs:
+        return False
+    if not objects.pieces or any(
+        piece.names.values(count) is None and not is_empty(reader, piece.value) for piece in objects.pieces
+    ):
+        return True
+    return any(
+        _has_values(value, count, reader, levels)
+        for value in objects.properties.values()
+        if value != NOTHING and not is_empty(reader, value)
+    )
+
+
+def _has_arrays(arrays: Arrays, count: int, reader: Reader, levels: int) -> bool:
+    """Whether there are at least some number of different arrays: of different lengths, or first items."""
+    if arrays.contains:
+        return False
+    if arrays.most is None and not arrays.unique:
+        return True
+    return arrays.most != 0 and not arrays.unique and _has_values(arrays.at(0), count, reader, levels)
+
+
+def _may_end_anywhere(items: list[Conjunction], reader: Reader) -> bool:
+    """Whether in all values that satisfy some conjunctions, objects may have any number of members that are not listed.
+
+    These may come in any order. If there is a largest number of them, the order decides which members are left, and a row could
+    get stuck.
+    """
+    seen, todo = {*items}, [*items]
+    while todo:
+        values = reader.values(todo.pop())
+        inside: list[Conjunction] = []
+        for objects in values.objects:
+            if objects.whole is None:
+                if any(count.maximum is not None for count in objects.counts):
+                    return False
+                inside += [*objects.properties.values(), *[piece.value for piece in objects.pieces]]
+        for arrays in values.arrays:
+            inside += [*arrays.prefix, arrays.items] if arrays.whole is None else []
+        for value in inside:
+            if value and value != NOTHING and value not in seen:
+                seen.add(value)
+                todo.append(value)
+    return True

@@ -25,6 +25,7 @@ from logitkit.compiler.nested_grammars.nested_grammar import (
     TextFragment,
     renumbered,
 )
+from logitkit.compiler.nested_grammars.remembered_arrays import is_mark, with_number
 from logitkit.errors import ConfigurationError
 from logitkit.grammars.checks import check_names_of_tokens
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
@@ -47,12 +48,14 @@ class SchemaOptions(NamedTuple):
             they may not.
         called: Whether the object or array that a schema describes is called.
         closing: Whether a text that has begun must be completed within a number of tokens.
+        remembers: Whether rows may remember the items of arrays.
     """
 
     fragments: bool = True
     longest: int = 0
     called: bool = True
     closing: bool = False
+    remembers: bool = False
 
 
 class LanguageWriter(LanguageSymbols):
@@ -82,6 +85,7 @@ class LanguageWriter(LanguageSymbols):
         self._rules: list[NestedRule | RenumberedRule | Strings | TextFragment | GrammarRule] = []
         self._places: dict[Hashable, int] = {}
         self._words: dict[bytes, int] = {}
+        self._marks: dict[tuple[Hashable, bytes], bytes] = {}
 
     def value(self, key: Hashable, compiled: Compiled) -> Node:
         """Return the tree of a schema, which calls its objects and arrays.
@@ -93,7 +97,7 @@ class LanguageWriter(LanguageSymbols):
         nested_grammar = compiled.nested_grammar
         self.dropped.extend(compiled.dropped)
         self.ignored.extend(compiled.ignored)
-        words = tuple([self._words.setdefault(text, len(self._words)) for text in nested_grammar.words])
+        words = tuple([self._word(key, text) for text in nested_grammar.words])
         fresh: list[tuple[int, int]] = []
         calls: list[int] = []
         for number, rule in enumerate(nested_grammar.rules):
@@ -115,6 +119,12 @@ class LanguageWriter(LanguageSymbols):
                     called = tuple(numbers[call] for call in rule.calls)
                 self._rules[place_here] = RenumberedRule(rule, name, called, words, numbers)
         return renumbered(nested_grammar.main, numbers, words)
+
+    def _word(self, key: Hashable, text: bytes) -> int:
+        """Return the number of a word of a schema. Each schema numbers its marks from 1, so they get other numbers here."""
+        if is_mark(text):
+            text = self._marks.setdefault((key, text), with_number(text, len(self._marks)))
+        return self._words.setdefault(text, len(self._words))
 
     def text_fragment(self, text: TextFragment) -> Node:
         """Return the tree of texts that call nothing, with the byte before them."""

@@ -106,6 +106,7 @@ class JsonValue(Language):
                     any_order=self.any_order,
                     closing=options.closing,
                     resources=self.resources,
+                    remembers=options.remembers,
                 )
                 work = spent()
             known = made, work

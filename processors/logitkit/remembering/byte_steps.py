@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from os.path import commonprefix
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.nested_grammars.remembered_arrays import Remembers
@@ -11,7 +14,7 @@ from logitkit.compiler.tokens.tables.counted_state import StateAndCount
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import Packed
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.remembering.item_tokens import ItemTokens, Mode, Shape
+from logitkit.remembering.item_tokens import ItemTokens, Mode
 from logitkit.remembering.used_items import END
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -28,6 +31,20 @@ SPACE = b" \t\n\r"
 ENDS = frozenset(b",]")
 
 
+class ShapedTokens(NamedTuple):
+    """Tokens that are legal in one position, by their shapes.
+
+    Args:
+        whole: Those in which a value may begin and end, or with white space.
+        crossing: Others that may begin an item, each with the most bytes of it.
+        ends: Others in which a number or an object may end.
+    """
+
+    whole: list[int]
+    crossing: list[tuple[int, int]]
+    ends: list[int]
+
+
 class ByteSteps:
     """The steps of an automaton by bytes.
 
@@ -40,9 +57,11 @@ class ByteSteps:
         assert automaton.remembers is not None
         self.automaton, self.tokens = automaton, tokens
         self._remembers = automaton.remembers.tolist()
+        # A byte that is no token is not read anywhere.
+        self._is_token = np.array(tokens.byte_ids) >= 0
         self._class_of_byte = automaton.class_of[list(tokens.byte_ids)]
         self._legal: BoundedCache[tuple[int, Packed], bytes] = BoundedCache(REMEMBERED_BYTES)
-        self._shaped: BoundedCache[Any, list[tuple[int, Shape]]] = BoundedCache(REMEMBERED_BYTES)
+        self._shaped: BoundedCache[Any, ShapedTokens] = BoundedCache(REMEMBERED_BYTES)
         self.positions: BoundedCache[tuple[int, Packed, bytes], ItemPosition] = BoundedCache(2 * REMEMBERED_BYTES)
 
     def after(self, state: int, stack: Packed, byte: int) -> tuple[int, Packed]:
@@ -66,20 +85,24 @@ class ByteSteps:
         found = self._legal.get((state, stack))
         if found is None:
             legal = self.automaton.legal(self.automaton.mask_key(state, stack, NO_LIMIT))
-            found = bytes(legal[self._class_of_byte].nonzero()[0].tolist())
+            found = bytes((legal[self._class_of_byte] & self._is_token).nonzero()[0].tolist())
             self._legal.keep((state, stack), found, len(found) + len(stack) + 100)
         return found
 
-    def shaped(self, state: int, stack: Packed, mode: Mode) -> list[tuple[int, Shape]]:
-        """Return the tokens that the automaton allows and that have a shape in a mode, with their shapes."""
-        key = self.automaton.mask_key(state, stack, NO_LIMIT), mode
+    def shaped(self, state: int, stack: Packed, mode: Mode, begins_value: bool) -> ShapedTokens:
+        """Return the tokens that the automaton allows and that have a shape; see `ItemTokens.shape`."""
+        key = self.automaton.mask_key(state, stack, NO_LIMIT), mode, begins_value
         found = self._shaped.get(key)
         if found is None:
             ids = self.tokens.shaped(mode)
             legal = ids[self.automaton.legal(key[0])[self.automaton.class_of[ids]]].tolist()
-            some = [(token, self.tokens.shape(token, mode)) for token in legal]
-            some = [(token, shape) for token, shape in some if shape.begins >= 0 or any(shape[1:])]
-            found = self._shaped.keep(key, some, 100 * (1 + len(some)))
+            shapes = [(token, self.tokens.shape(token, mode, begins_value)) for token in legal]
+            found = ShapedTokens(
+                [token for token, shape in shapes if shape.is_whole or shape.has_space],
+                [(token, shape.begins) for token, shape in shapes if shape.begins >= 0 and not any(shape[1::2])],
+                [token for token, shape in shapes if shape.ends and not any(shape[1::2])],
+            )
+            self._shaped.keep(key, found, 100 * (1 + len(shapes)))
         return found
 
     def following_from(self, state: int, stack: Packed) -> Callable[[bytes], frozenset[bytes] | None]:
@@ -91,9 +114,14 @@ class ByteSteps:
         """
         from logitkit.remembering.item_position import ItemPosition
 
-        read: list[ItemPosition] = [ItemPosition(state, stack)]
+        # The positions along the last beginning.
+        read, last = [ItemPosition(state, stack)], b""
 
         def following(begin: bytes) -> frozenset[bytes] | None:
+            nonlocal last
+            if not last.startswith(begin):
+                del read[1 + len(commonprefix([last, begin])) :]
+                last = begin
             while len(read) <= len(begin):
                 after = read[-1].after(begin[len(read) - 1], self)
                 if after is None:

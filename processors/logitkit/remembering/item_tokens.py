@@ -17,22 +17,13 @@ from numpy.typing import NDArray
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["ItemTokens", "Mode", "Shape", "spells_all_texts"]
+__all__ = ["ItemTokens", "Mode", "Shape"]
 
 REMEMBERED_BYTES = 2**22
 
 QUOTE, BACKSLASH, COMMA = b'"\\,'
 OPENING, CLOSING, SPACE = b"[{", b"]}", b" \t\n\r"
 NO_IDS = np.zeros(0, np.int64)
-
-
-# The bytes of JSON texts: those of UTF-8 but control characters, and the end of a line.
-TEXT_BYTES = b"\n" + bytes((*range(0x20, 0xC0), *range(0xC2, 0xF5)))
-
-
-def spells_all_texts(vocabulary: Vocabulary) -> bool:
-    """Whether each byte of a JSON text is a token, so that a row that has begun an item can write any byte of it alone."""
-    return bool(vocabulary.trie.single_bytes()[list(TEXT_BYTES)].all())
 
 
 class Mode(Enum):
@@ -76,9 +67,9 @@ class ItemTokens:
             ]
         )
         self._order = trie.tokens
-        self._longest = trie.depth - 1
+        self.longest = trie.depth - 1
         self._known: BoundedCache[bytes, NDArray[np.int64]] = BoundedCache(REMEMBERED_BYTES)
-        self._shapes: dict[tuple[Mode, int], Shape] = {}
+        self._shapes: dict[tuple[int, Mode, bool], Shape] = {}
 
     @cached_property
     def _sorted(self) -> list[bytes]:
@@ -103,28 +94,36 @@ class ItemTokens:
 
     def beginning_with(self, text: bytes) -> NDArray[np.int64]:
         """Return the ids of tokens that begin with a text, [N]."""
-        if len(text) > self._longest:
+        if len(text) > self.longest:
             return NO_IDS
         found = self._known.get(text)
         if found is None:
             first = bisect_left(self._sorted, text)
-            last = bisect_left(self._sorted, text + b"\xff" * (1 + self._longest), first)
+            last = bisect_left(self._sorted, text + b"\xff" * (1 + self.longest), first)
             found = self._known.keep(text, self._order[first:last].astype(np.int64), 8 * (last - first) + 100)
         return found
 
-    def shape(self, token: int, mode: Mode) -> Shape:
-        """Return the shape of a token that begins in a mode."""
-        found = self._shapes.get((mode, token))
+    def shape(self, token: int, mode: Mode, begins_value: bool) -> Shape:
+        """Return the shape of a token.
+
+        Args:
+            token: Its id.
+            mode: The mode in which it begins.
+            begins_value: Whether a value may begin with it: not in the middle of a number, for example.
+        """
+        key = token, mode, begins_value
+        found = self._shapes.get(key)
         if found is None:
-            found = self._shapes[mode, token] = _shape(self.texts[token] or b"", mode)
+            found = self._shapes[key] = _shape(self.texts[token] or b"", mode, begins_value)
         return found
 
 
-def _shape(text: bytes, mode: Mode) -> Shape:
-    """Return the shape of a text that begins in a mode."""
+def _shape(text: bytes, mode: Mode, begins_value: bool) -> Shape:
+    """Return the shape of a text that begins in a mode, and where a value may begin or not."""
     begins = -1
     # Whether a value has begun in the token, since the last comma.
-    has_begun = is_whole = ends = has_space = False
+    has_begun = begins_value
+    is_whole = ends = has_space = False
     for at, byte in enumerate(text):
         if mode is Mode.ESCAPED:
             mode = Mode.STRING

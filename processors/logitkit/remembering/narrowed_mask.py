@@ -30,7 +30,9 @@ class NarrowedMask(RowMask):
     @classmethod
     def narrowing(cls, mask: RowMask, more: NDArray[np.int64]) -> NarrowedMask:
         """Return a mask that bans more tokens."""
-        return cls(mask.size, mask.forced, mask.probe, mask.allowed, mask.banned, mask.ceiling, of_state=mask, more=more)
+        return cls(
+            mask.size, mask.forced, mask.probe, mask.allowed, mask.banned, mask.ceiling, of_state=mask, more=more
+        )
 
     def apply(self, row: NDArray[Any], never: Any, zero: Any, number: int | None = None) -> bool:
         """Mask one row of logits in place; see `RowMask.apply`."""

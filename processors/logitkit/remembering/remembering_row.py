@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
-from logitkit.compiler.tokens.tables.packed_stacks import Packed, frames_of
+from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, Packed, frames_of
 from logitkit.remembering.byte_steps import ByteSteps, steps_of
 from logitkit.remembering.item_position import ENDS_NUMBER, ItemPosition, OpenArray
-from logitkit.remembering.item_tokens import Mode, Shape
+from logitkit.remembering.item_tokens import Mode
 from logitkit.remembering.narrowed_mask import NarrowedMask
-from logitkit.remembering.used_items import END, UsedItems
+from logitkit.remembering.used_items import END, NEVER, UsedItems
 from logitkit.runtime.constraint_row import StackRow
 from logitkit.runtime.logit_arrays import check_width
 from logitkit.runtime.row_mask import RowMask
@@ -33,8 +33,6 @@ from logitkit.runtime.row_mask import RowMask
 __all__ = ["Memory", "RememberingRow"]
 
 OPENING = b"["
-# A number that may be written in several ways has one of these.
-INEXACT = b".eE-"
 
 
 class Memory(NamedTuple):
@@ -164,14 +162,18 @@ class RememberingRow(StackRow):
     def _doubtful(self, steps: ByteSteps) -> Iterator[int]:
         """Yield the ids of tokens that must be read byte by byte."""
         at = self.position
-        mode = Mode.OUTSIDE if at is None else at.mode
-        for token, shape in steps.shaped(self.current, self.stack, mode):
-            if at is None:
-                # Only an array within the token can remember its items.
-                if shape.is_whole and OPENING in (steps.tokens.texts[token] or b""):
-                    yield token
-            elif _is_doubtful(at, shape, steps):
-                yield token
+        if at is None:
+            shaped = steps.shaped(self.current, self.stack, Mode.OUTSIDE, begins_value=True)
+            # Only an array within the token can remember its items.
+            yield from (token for token in shaped.whole if OPENING in (steps.tokens.texts[token] or b""))
+            return
+        shaped = steps.shaped(self.current, self.stack, at.mode, at.begins_value)
+        yield from shaped.whole
+        if shaped.crossing:
+            harmless = _harmless(at, steps)
+            yield from (token for token, begins in shaped.crossing if begins > harmless)
+        if shaped.ends and at.may_be_respelled(steps):
+            yield from shaped.ends
 
 
 class _Reader:
@@ -217,7 +219,7 @@ class _Reader:
 def _lowest(stack: Packed, depth: int) -> Packed:
     """Return a stack with its lowest frames only."""
     width = len(stack)
-    return stack[: 4 * depth].ljust(width, b"\0")
+    return stack[: FRAME_BYTES * depth].ljust(width, b"\0")
 
 
 def _begun(at: ItemPosition) -> Iterator[tuple[bytes, UsedItems]]:
@@ -233,50 +235,43 @@ def _begun(at: ItemPosition) -> Iterator[tuple[bytes, UsedItems]]:
 
 def _ranges(at: ItemPosition, steps: ByteSteps) -> Iterator[NDArray[np.int64]]:
     """Yield the ids of tokens that begin with what is left of something that is used up."""
-    beginning_with = steps.tokens.beginning_with
+    beginning_with, longest = steps.tokens.beginning_with, steps.tokens.longest
     for begin, items in _begun(at):
         for used in items.used_up:
-            if not used.startswith(begin):
+            if not used.startswith(begin) or len(used) > len(begin) + longest:
                 continue
             rest = used[len(begin) :]
             if rest.endswith(END):
-                for end in ENDS_NUMBER:
-                    yield beginning_with(rest[:-1] + bytes((end,)))
+                # Tokens with white space are read byte by byte.
+                yield beginning_with(rest[:-1] + b",")
+                yield beginning_with(rest[:-1] + b"]")
             else:
                 yield beginning_with(rest)
 
 
-def _is_doubtful(at: ItemPosition, shape: Shape, steps: ByteSteps) -> bool:
-    """Whether a token of some shape may have to be banned that is not in `_ranges`."""
-    if shape.is_whole or shape.has_space:
-        return True
-    if shape.ends and at.may_be_respelled(steps):
-        return True
-    if shape.begins < 0:
-        return False
-    goes_on = _has_choice(at, steps)
-    for number, level in enumerate(at.levels):
+def _harmless(at: ItemPosition, steps: ByteSteps) -> int:
+    """Return how many bytes a token may begin an item with that cannot be used up by then, after it has ended one at most."""
+    found, has_choice = NEVER, _has_choice(at, steps)
+    for level in at.levels:
         if not isinstance(level, OpenArray) or level.items is None:
             continue
-        items = level.items
-        if items.varied or shape.begins >= items.shortest:
-            return True
-        if level.ended:
-            if items.is_exhausted:
-                return True
-        elif not (goes_on and level.begin >= 0 and shape.begins <= len(at.text) - level.begin):
-            return True
-    return False
+        found = min(found, level.items.shortest - 1)
+        if level.items.varied or (level.ended and level.items.is_exhausted):
+            return -1
+        if not level.ended:
+            # The current item may make a beginning be used up that is longer than itself.
+            found = min(found, len(at.text) - level.begin if has_choice and level.begin >= 0 else -1)
+    return found
 
 
 def _has_choice(at: ItemPosition, steps: ByteSteps) -> bool:
     """Whether at least two bytes may follow that lead to items which are not used: so one item more does not use up all."""
     legal = steps.legal(at.state, at.stack)
     others = legal.translate(None, ENDS_NUMBER + b"}")
-    used: set[int] = set()
     ends = len(others) < len(legal)
+    used: set[int] = set()
     for begin, items in _begun(at):
         if len(begin) + 1 >= items.shortest:
-            used.update(one[-1] for one in items.used_up if len(one) == len(begin) + 1 and one.startswith(begin))
+            used.update([one[-1] for one in items.used_up if len(one) == len(begin) + 1 and one.startswith(begin)])
             ends &= begin + END not in items.used_up
-    return len([byte for byte in others if byte not in used]) + ends > 1
+    return len(others) - len(used.intersection(others)) + ends > 1

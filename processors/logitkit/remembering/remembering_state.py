@@ -145,7 +145,9 @@ class RememberingState(NamedTuple):
             reached = at is not None and (at.state, at.stack) == (row.current, row.stack)
             begins = steps.is_beginning(row.memory.state) and row.memory.text[:1] == b"["
             if row.memory != NOTHING and not (begins and reached):
-                raise StateFileError(f"row {number} remembers a text that its automaton does not allow, or not in its state")
+                raise StateFileError(
+                    f"row {number} remembers a text that its automaton does not allow, or not in its state"
+                )
         return self
 
 

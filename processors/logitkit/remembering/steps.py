@@ -45,7 +45,7 @@ def mask_remembering(registry: AutomatonRegistry, state: RememberingState, logit
 
 
 def _check_has_values(tensor: Tensor) -> None:
-    if torch.compiler.is_compiling() or isinstance(tensor, FakeTensor):
+    if torch.compiler.is_dynamo_compiling() or isinstance(tensor, FakeTensor):
         raise ProcessorError(
             "this constraint has arrays whose items must differ ('uniqueItems'), which a row remembers on the host, so its steps "
             "cannot be part of a compiled graph; run them eagerly, or leave the keyword out with lax=True"

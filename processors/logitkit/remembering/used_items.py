@@ -17,12 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-__all__ = ["END", "UsedItems"]
+__all__ = ["END", "NEVER", "UsedItems"]
 
 # Stands after the text of a number. No JSON text has this byte.
 END = b"\0"
 
 NEVER = 2**62
+
+# Bytes that lead to no other item than each other: the end of a number, and white space.
+SAME_STEP = b",]} \t\n\r"
 
 
 class UsedItems(NamedTuple):
@@ -45,16 +48,29 @@ class UsedItems(NamedTuple):
         """Whether no item is left."""
         return not self.shortest
 
-    def with_item(self, item: bytes, following: Callable[[bytes], Iterable[bytes] | None]) -> UsedItems:
+    def leaves_others(self, item: bytes, following: int) -> bool:
+        """Whether an item surely uses up no beginning but itself.
+
+        Args:
+            item: The item.
+            following: How many bytes may follow where its last byte is written. Some of them may end a number, or be
+                white space.
+        """
+        alike = [used for used in self.used_up if len(used) == len(item) and used.startswith(item[:-1])]
+        return following > len(alike) + 1 + len(SAME_STEP)
+
+    def with_item(self, item: bytes, following: Callable[[bytes], Iterable[bytes] | None] | None) -> UsedItems:
         """Return the items with one more.
 
         Args:
             item: The item; a number with `END` after it.
-            following: Returns what may follow a beginning of an item: bytes, and `END`. None: nothing is known.
+            following: Returns what may follow a beginning of an item: bytes, and `END`; None where nothing is known. None:
+                the item uses up no beginning but itself.
         """
         used_up = {*self.used_up, item}
         last = item
-        while last:
+        shortest = len(item)
+        while last and following is not None:
             before = last[:-1]
             after = following(before)
             if after is None or not all(before + byte in used_up for byte in after):
@@ -62,8 +78,9 @@ class UsedItems(NamedTuple):
             used_up.difference_update([before + byte for byte in after])
             used_up.add(before)
             last = before
+            shortest = len(last)
         items = (*self.items, item) if self.varied else ()
-        return UsedItems(frozenset(used_up), min(self.shortest, len(last)), items, self.varied)
+        return UsedItems(frozenset(used_up), min(self.shortest, shortest), items, self.varied)
 
     def with_items(self, items: Iterable[bytes], following: Callable[[bytes], Iterable[bytes] | None]) -> UsedItems:
         """Return the items with some more; see `with_item`."""

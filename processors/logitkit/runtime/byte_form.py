@@ -9,9 +9,12 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import LogitkitError
 from logitkit.patterns.charset import CharSet
+from logitkit.remembering.byte_steps import bind
 from logitkit.runtime.compiled_language import CompiledLanguage
 from logitkit.runtime.walk import Walk
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -43,8 +46,12 @@ class ByteForm(NamedTuple):
 
     def legal_bytes(self, walk: Walk) -> list[int]:
         """Return the bytes that are legal."""
-        legal, class_of = walk.legal(), self.automaton.class_of
-        return [byte for byte, token in enumerate(self.byte_ids) if legal[class_of[token]]]
+        ids = np.array(self.byte_ids)
+        return [self._byte_of[token] for token in walk.legal_ids(ids).tolist()]
+
+    @property
+    def _byte_of(self) -> dict[int, int]:
+        return {token: byte for byte, token in enumerate(self.byte_ids)}
 
     def viable_prefix(self, history: Sequence[int], data: bytes) -> tuple[bytes, Walk]:
         """Return the longest beginning of a text that can be completed, and the place at which its last character begins.
@@ -79,6 +86,8 @@ class ByteForm(NamedTuple):
             for layer in self.automaton.layers
         )
         automaton = replace(self.automaton, nesting=deeper, layers=layers)
+        if automaton.remembers is not None:
+            bind(automaton, self.constraint.vocabulary)
         return Walk.start(automaton).after(*history, *(self.byte_ids[byte] for byte in data)).is_live
 
     def next_characters(self, walk: Walk) -> CharSet:

@@ -28,8 +28,8 @@ class CompiledLanguage(RegistryUser):
 
     @property
     def is_finite(self) -> bool:
-        """Whether nesting is limited and no tokens are counted, so that there is a finite automaton, which may be too large."""
-        return self.automaton.nesting.is_flat and self.closing is False
+        """Whether there is a finite automaton, which may be too large: nesting is limited, and neither tokens nor items matter."""
+        return self.automaton.nesting.is_flat and self.closing is False and self.automaton.remembers is None
 
     @property
     def has_finite_automaton(self) -> bool:

@@ -29,6 +29,8 @@ from logitkit.runtime.row_mask import RowMask
 
 __all__ = ["NOWHERE", "Configurations", "ConstraintRow", "NeutralRow", "StackRow"]
 
+NO_IDS = np.zeros(0, np.int64)
+
 # The states and stacks in which a row is at once.
 Configurations = list[tuple[int, Packed]]
 
@@ -97,6 +99,10 @@ class ConstraintRow:
     def allows(self, token: int) -> bool:
         """Whether a token is legal."""
         return bool(self.legal_classes()[self.automaton.class_of[token]])
+
+    def banned(self) -> NDArray[np.int64]:
+        """Return the ids of tokens that are illegal although their class is legal: none, unless the row remembers items."""
+        return NO_IDS
 
     def legal_classes(self) -> NDArray[np.bool_]:
         """Return which classes of tokens are legal: [C] bool; none if the row has ended or is dead."""

@@ -64,8 +64,8 @@ def example_text(constraint: CompiledLanguage, form: ByteForm | None, seed: int)
     walk, written = Walk.start(constraint.automaton, left), list[int]()
     usable = _usable(vocabulary, form)
     while len(written) < LONGEST and not (walk.may_end() and random.random() < ENDS):
-        legal, class_of = walk.legal(), walk.automaton.class_of
-        tokens = next((few for ids in usable if len(few := ids[legal[class_of[ids]]])), None)
+        class_of = walk.automaton.class_of
+        tokens = next((few for ids in usable if len(few := walk.legal_ids(ids))), None)
         if tokens is None:
             break
         # First the class, so that the end of a string is as likely as all its letters together.

@@ -37,7 +37,9 @@ def first_state(processor: Processor[Any], columns: int) -> Any:
 
 def row_of(processor: Processor[Any], state: Any) -> ConstraintRow | None:
     """Return the row of a state of a processor that `can_step`, or None if the state is not that of one row on the CPU."""
-    if not (isinstance(processor, Constraint) and isinstance(state, ConstraintState | BranchingState | RememberingState)):
+    if not (
+        isinstance(processor, Constraint) and isinstance(state, ConstraintState | BranchingState | RememberingState)
+    ):
         return None
     if len(state.slots) != 1 or state.slots.device.type != "cpu":
         return None

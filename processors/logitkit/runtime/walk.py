@@ -85,6 +85,12 @@ class Walk:
         """Whether a token is legal."""
         return self.row.allows(token)
 
+    def legal_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those of some tokens, [N] int64, that are legal."""
+        found = ids[self.legal()[self.automaton.class_of[ids]]]
+        banned = self.row.banned()
+        return found[~np.isin(found, banned)] if len(banned) else found
+
     def may_end(self) -> bool:
         """Whether the text is complete."""
         return bool(self.legal()[self.automaton.class_of[[*self.automaton.eos_ids]]].any())

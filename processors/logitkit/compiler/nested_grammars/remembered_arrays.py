@@ -25,7 +25,7 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.errors import ConfigurationError
 
-__all__ = ["MixedArrays", "Remembers", "mark_of", "with_remembered_arrays"]
+__all__ = ["MixedArrays", "Remembers", "can_remember", "is_mark", "mark_of", "with_number", "with_remembered_arrays"]
 
 
 class Remembers(IntEnum):
@@ -40,6 +40,7 @@ class Remembers(IntEnum):
 
 # The first character of a mark: a surrogate, with which no word and no text begins.
 SURROGATE = "\udfff"
+_FIRST = SURROGATE.encode("utf-8", "surrogatepass")
 DIGITS = 6
 
 
@@ -53,6 +54,16 @@ def mark_of(kind: Remembers, number: int) -> str:
     return f"{SURROGATE}{kind:d}{number:0{DIGITS}d}"
 
 
+def is_mark(word: bytes) -> bool:
+    """Whether a word is a mark."""
+    return word.startswith(_FIRST)
+
+
+def with_number(mark: bytes, number: int) -> bytes:
+    """Return the mark with another number, as in a larger grammar."""
+    return mark[:-DIGITS] + b"%0*d" % (DIGITS, number)
+
+
 class MixedArrays(ConfigurationError):
     """Arrays whose items must differ, and arrays whose items need not, begin in one place."""
 
@@ -63,11 +74,13 @@ def with_remembered_arrays(dfa: NestedDfa) -> NestedDfa:
     Raises:
         MixedArrays: An array whose items must differ and another one begin in one place.
     """
-    states = leads = np.arange(dfa.states)
-    for byte in SURROGATE.encode("utf-8", "surrogatepass"):
-        found = dfa.step[leads, dfa.byte_class[byte]]
-        live = NestedStep.is_state(found) & (found != DEAD)
-        states, leads = states[live], found[live].astype(np.int64)
+    # The states before a mark, and where its bytes lead from each.
+    path = [np.arange(dfa.states)]
+    for byte in _FIRST:
+        leads = dfa.step[path[-1], dfa.byte_class[byte]]
+        live = NestedStep.is_state(leads) & (leads != DEAD)
+        path = [*(states[live] for states in path), leads[live].astype(np.int64)]
+    states, leads = path[0], path[-1]
     if not len(states):
         return dfa
     _check_alone(dfa, states)
@@ -77,8 +90,11 @@ def with_remembered_arrays(dfa: NestedDfa) -> NestedDfa:
     for _ in range(1 + DIGITS):
         _check_alone(dfa, leads)
         leads = dfa.step[leads].max(axis=1).astype(np.int64)
+        path.append(leads)
     copied = np.arange(dfa.states)
-    copied[states] = leads
+    for inside in path[:-1]:
+        # No text leads into a mark any more.
+        copied[inside] = leads
     return replace(
         dfa,
         step=dfa.step[copied],
@@ -87,6 +103,16 @@ def with_remembered_arrays(dfa: NestedDfa) -> NestedDfa:
         instances=None if dfa.instances is None else _entered(dfa.instances, states, leads),
         remembers=remembers,
     )
+
+
+def can_remember(dfa: NestedDfa, spelled: NDArray[np.bool_]) -> bool:
+    """Whether a row can write each byte of a text alone, so that it never gets stuck after a beginning that others share.
+
+    Args:
+        dfa: The automaton.
+        spelled: [256] bool, which bytes are tokens.
+    """
+    return bool((spelled | ~dfa.step.any(axis=0)[dfa.byte_class]).all())
 
 
 def _check_alone(dfa: NestedDfa, states: NDArray[np.int64]) -> None:
@@ -98,9 +124,7 @@ def _check_alone(dfa: NestedDfa, states: NDArray[np.int64]) -> None:
         )
 
 
-def _entered(
-    instances: FragmentInstances, marked: NDArray[np.int64], inside: NDArray[np.int64]
-) -> FragmentInstances:
+def _entered(instances: FragmentInstances, marked: NDArray[np.int64], inside: NDArray[np.int64]) -> FragmentInstances:
     """Return the instances, which quotes enter in marked states as in those that the marks lead to."""
     source = {int(leads): [] for leads in inside}
     for state, leads in zip(marked.tolist(), inside.tolist(), strict=True):

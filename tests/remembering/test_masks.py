@@ -1,7 +1,7 @@
 """Masks of arrays whose items must differ, compared with all texts of a finite language, over all ways to write them in tokens.
 
-The oracle lists the values by Python, keeps the arrays that jsonschema accepts, and writes them with `json.dumps`. A token is legal
-if the text with it begins one of these.
+The oracle lists the values by Python, keeps the arrays that jsonschema accepts, and writes them with `json.dumps`. A token is
+legal if the text with it begins one of these.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ def array_plan(arrays: Arrays, reader: Reader, layout: Layout) -> Plan:
     """
     unique = bool(arrays.unique) and not never_equal(arrays, reader)
     values = few_values(arrays, reader) if unique else None
-    mark = remembered(arrays, reader) if unique and values is None and layout.remembers else None
-    if unique and values is None and mark is None:
+    label = remembered(arrays, reader) if unique and values is None and layout.remembers else None
+    if unique and values is None and label is None:
         reason = (
             "an automaton cannot tell whether items are different, unless they are of a few values (at most "
             f"{MOST_DIFFERENT}, as of an 'enum'; fewer if they are long) or there is at most one; lower 'maxItems' or give "
@@ -48,7 +48,7 @@ def array_plan(arrays: Arrays, reader: Reader, layout: Layout) -> Plan:
             # Without the keyword, there are only more arrays, whatever it is inside of.
             if not reader.left_out.also(error):
                 raise error
-    return _Writer(arrays, reader, layout, values, mark).plan()
+    return _Writer(arrays, reader, layout, values, label).plan()
 
 
 def count_keywords(arrays: tuple[Arrays, ...]) -> tuple[str, str]:
@@ -70,13 +70,13 @@ class _Writer:
         reader: Reader,
         layout: Layout,
         values: list[list[tuple[str, Item]]] | None,
-        mark: str | None,
+        label: str | None,
     ) -> None:
         self.arrays = arrays
         self.reader = reader
         self.layout = layout
         self.values = values
-        self.mark = mark
+        self.label = label
         self.most = arrays.most
         begins = [some.begin for some in arrays.contains]
         # From this index on, what an item may be is the same; from the other one on, only the largest number of items matters.
@@ -144,9 +144,9 @@ class _Writer:
 
     def plan(self) -> Plan:
         start = self._plan.state("start")
-        if self.mark is not None:
-            start, before = self._plan.state("marked"), start
-            self._plan.move(before, Empty(), None, start, self.mark)
+        if self.label is not None:
+            start, before = self._plan.state("labelled"), start
+            self._plan.move(before, Empty(), None, start, self.label)
         none = (0,) * len(self.arrays.contains)
         self._plan.end = self._plan.state("end")
         if self._may_end(0, none):

@@ -1,4 +1,4 @@
-"""Arrays whose items must differ, where a row remembers the items: when it can, and which mark says so.
+"""Arrays whose items must differ, where a row remembers the items: when it can, and which label says so.
 
 A row must never get stuck: where an array needs more items, one that differs from all others must be left. An array of three or
 more items of `{"enum": [...]}` needs at least three values. So values are counted as far as items are needed.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from logitkit.compiler.nested_grammars.remembered_arrays import Remembers, mark_of
+from logitkit.compiler.nested_grammars.remembered_arrays import Remembers, label_of
 from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both
 from logitkit.json_schema.emptiness import LEVELS, is_empty, is_void
@@ -24,7 +24,7 @@ MOST_COUNTED = 1000
 
 
 def remembered(arrays: Arrays, reader: Reader) -> str | None:
-    """Return the mark of arrays whose items a row can remember; None if a row might get stuck."""
+    """Return the label of arrays whose items a row can remember; None if a row might get stuck."""
     places = [arrays.at(index) for index in range(len(arrays.prefix) + 1)]
     varied = any(place != places[0] for place in places)
     if any(some.maximum is not None for some in arrays.contains) or (arrays.contains and varied):
@@ -36,7 +36,7 @@ def remembered(arrays: Arrays, reader: Reader) -> str | None:
     if not enough or not _may_end_anywhere(places, reader):
         return None
     reader.remembered += 1
-    return mark_of(Remembers.VARIED if varied else Remembers.ALIKE, reader.remembered)
+    return label_of(Remembers.VARIED if varied else Remembers.ALIKE, reader.remembered)
 
 
 def _has_values(conjunction: Conjunction, count: int, reader: Reader, levels: int = LEVELS) -> bool:

@@ -176,7 +176,7 @@ class _Writer:
             self._bodies[key] = Graph(rows, tuple(ends))
         main = self._value(root)
         rules = [self._rule(key) for key in self._numbers]
-        # Marks are surrogates.
+        # Labels begin with a surrogate.
         words = tuple([text.encode("utf-8", "surrogatepass") for text in self._words]) if self._has_words else ()
         return NestedGrammar(main, (*rules, *self._fragments.values()), words)
 

@@ -25,7 +25,7 @@ from logitkit.compiler.nested_grammars.nested_grammar import (
     TextFragment,
     renumbered,
 )
-from logitkit.compiler.nested_grammars.remembered_arrays import is_mark, with_number
+from logitkit.compiler.nested_grammars.remembered_arrays import is_label, with_number
 from logitkit.errors import ConfigurationError
 from logitkit.grammars.checks import check_names_of_tokens
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
@@ -85,7 +85,7 @@ class LanguageWriter(LanguageSymbols):
         self._rules: list[NestedRule | RenumberedRule | Strings | TextFragment | GrammarRule] = []
         self._places: dict[Hashable, int] = {}
         self._words: dict[bytes, int] = {}
-        self._marks: dict[tuple[Hashable, bytes], bytes] = {}
+        self._labels: dict[tuple[Hashable, bytes], bytes] = {}
 
     def value(self, key: Hashable, compiled: Compiled) -> Node:
         """Return the tree of a schema, which calls its objects and arrays.
@@ -121,9 +121,9 @@ class LanguageWriter(LanguageSymbols):
         return renumbered(nested_grammar.main, numbers, words)
 
     def _word(self, key: Hashable, text: bytes) -> int:
-        """Return the number of a word of a schema. Each schema numbers its marks from 1, so they get other numbers here."""
-        if is_mark(text):
-            text = self._marks.setdefault((key, text), with_number(text, len(self._marks)))
+        """Return the number of a word of a schema. Each schema numbers its labels from 1, so they get other numbers here."""
+        if is_label(text):
+            text = self._labels.setdefault((key, text), with_number(text, len(self._labels)))
         return self._words.setdefault(text, len(self._words))
 
     def text_fragment(self, text: TextFragment) -> Node:

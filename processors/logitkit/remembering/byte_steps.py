@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from os.path import commonprefix
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -78,7 +78,7 @@ class ByteSteps:
 
     def is_varied(self, state: int) -> bool:
         """Whether the items of such an array differ in kind from place to place."""
-        return self._remembers[StateAndCount.state(state)] == Remembers.VARIED
+        return bool(self._remembers[StateAndCount.state(state)] == Remembers.VARIED)
 
     def legal(self, state: int, stack: Packed) -> bytes:
         """Return the bytes that the automaton allows."""
@@ -120,7 +120,8 @@ class ByteSteps:
         def following(begin: bytes) -> frozenset[bytes] | None:
             nonlocal last
             if not last.startswith(begin):
-                del read[1 + len(commonprefix([last, begin])) :]
+                same = takewhile(lambda pair: pair[0] == pair[1], zip(last, begin, strict=False))
+                del read[1 + sum(1 for _ in same) :]
                 last = begin
             while len(read) <= len(begin):
                 after = read[-1].after(begin[len(read) - 1], self)

@@ -15,6 +15,7 @@ space outside of strings, and its complete values are spelled as in `spelling`. 
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
@@ -32,6 +33,7 @@ LITERALS = (b"true", b"false", b"null")
 # A number may end before these.
 ENDS_NUMBER = b",]} \n\r\t"
 NUMERIC = b"0123456789"
+NO_OBJECTS: SpelledObjects = MappingProxyType({})
 
 
 class OpenArray(NamedTuple):
@@ -88,7 +90,7 @@ class ItemPosition(NamedTuple):
     mode: Mode = Mode.OUTSIDE
     text: bytes = b""
     levels: tuple[Level, ...] = ()
-    known: SpelledObjects = {}
+    known: SpelledObjects = NO_OBJECTS
 
     @classmethod
     def in_array(cls, steps: ByteSteps, state: int, stack: Packed) -> ItemPosition:
@@ -103,27 +105,27 @@ class ItemPosition(NamedTuple):
         # `_replace` takes several times as long.
         moved = ItemPosition(state, stack, self.mode, self.text, self.levels, self.known)
         if self.mode is Mode.ESCAPED:
-            return moved._written(byte, Mode.STRING)
+            return moved.written(byte, Mode.STRING)
         if self.mode is Mode.STRING:
             mode = Mode.ESCAPED if byte == BACKSLASH else Mode.OUTSIDE if byte == QUOTE else Mode.STRING
-            found = moved._written(byte, mode)
-            return found._ended(steps, self) if found is not None and mode is Mode.OUTSIDE else found
+            found = moved.written(byte, mode)
+            return found.with_item(steps, self) if found is not None and mode is Mode.OUTSIDE else found
         if byte in ENDS_NUMBER and self._in_number:
-            ended = moved._with_number(steps, self)
+            ended = moved.with_number(steps, self)
             if ended is None:
                 return None
             moved = ended
         if byte in SPACE:
             return moved
         if byte == COMMA:
-            return moved._next(steps)
+            return moved.after_comma(steps)
         if byte == COLON:
             *outer, level = moved.levels
             assert isinstance(level, OpenObject)
-            return moved._replace(levels=(*outer, level._replace(colon=len(moved.text))))._written(byte)
+            return moved._replace(levels=(*outer, level._replace(colon=len(moved.text)))).written(byte)
         if byte in CLOSING:
-            return moved._closed(byte, steps, self)
-        return moved._begun(byte, steps, self)
+            return moved.after_bracket(byte, steps, self)
+        return moved.with_value(byte, steps, self)
 
     @property
     def begins_value(self) -> bool:
@@ -170,13 +172,13 @@ class ItemPosition(NamedTuple):
         name = self.text[level.member : level.colon]
         return any(name == other for other, _ in level.members)
 
-    def _written(self, byte: int, mode: Mode = Mode.OUTSIDE) -> ItemPosition | None:
+    def written(self, byte: int, mode: Mode = Mode.OUTSIDE) -> ItemPosition | None:
         """Return the position with one more byte of text, unless an item would be used up."""
         text = self.text + bytes((byte,))
         found = ItemPosition(self.state, self.stack, mode, text, self.levels, self.known)
-        return found if found._is_free() else None
+        return found if found.is_free() else None
 
-    def _is_free(self) -> bool:
+    def is_free(self) -> bool:
         """Whether no item has a beginning that is used up."""
         for level in self.levels:
             if isinstance(level, OpenArray) and level.items is not None and level.begin >= 0 and not level.ended:
@@ -185,14 +187,14 @@ class ItemPosition(NamedTuple):
                     return False
         return True
 
-    def _begun(self, byte: int, steps: ByteSteps, before: ItemPosition) -> ItemPosition | None:
+    def with_value(self, byte: int, steps: ByteSteps, before: ItemPosition) -> ItemPosition | None:
         """Return the position after a byte that begins a value, or goes on in a number or a word such as `null`."""
         levels, level = self.levels, self.innermost
         if isinstance(level, OpenArray) and level.begin < 0:
             level = OpenArray(level.items, len(self.text), False, before.state, before.stack)
             levels = (*levels[:-1], level)
         mode = Mode.STRING if byte == QUOTE else Mode.OUTSIDE
-        found = self._replace(levels=levels)._written(byte, mode)
+        found = self._replace(levels=levels).written(byte, mode)
         if found is None or mode is Mode.STRING:
             return found
         if byte in OPENING:
@@ -204,9 +206,9 @@ class ItemPosition(NamedTuple):
                 else OpenArray(UsedItems(varied=steps.is_varied(found.state)) if remembers else None)
             )
             return found._replace(levels=(*found.levels, opened))
-        return found._ended(steps, before) if found.text.endswith(LITERALS) else found
+        return found.with_item(steps, before) if found.text.endswith(LITERALS) else found
 
-    def _next(self, steps: ByteSteps) -> ItemPosition | None:
+    def after_comma(self, steps: ByteSteps) -> ItemPosition | None:
         """Return the position after the comma of an array or an object."""
         *outer, level = self.levels
         if isinstance(level, OpenObject):
@@ -221,9 +223,9 @@ class ItemPosition(NamedTuple):
                 return None
             level = OpenArray(items)
         found = self._replace(text=self.text + b",", levels=(*outer, level))
-        return found if found._is_free() else None
+        return found if found.is_free() else None
 
-    def _closed(self, byte: int, steps: ByteSteps, before: ItemPosition) -> ItemPosition | None:
+    def after_bracket(self, byte: int, steps: ByteSteps, before: ItemPosition) -> ItemPosition | None:
         """Return the position after a closing bracket."""
         *outer, level = self.levels
         text, known = self.text + bytes((byte,)), self.known
@@ -234,22 +236,22 @@ class ItemPosition(NamedTuple):
                 text = text[: level.begin] + spelled
                 known = known if key is None else {**known, key: spelled}
         found = self._replace(text=text, levels=tuple(outer), known=known)
-        return found._ended(steps, before) if found._is_free() else None
+        return found.with_item(steps, before) if found.is_free() else None
 
     def _member(self, level: OpenObject) -> Member:
         return self.text[level.member : level.colon], self.text[level.colon + 1 :]
 
-    def _with_number(self, steps: ByteSteps, before: ItemPosition) -> ItemPosition | None:
+    def with_number(self, steps: ByteSteps, before: ItemPosition) -> ItemPosition | None:
         """Return the position with the number at the end of the text complete."""
         begin = self._number_begin()
         found = self._replace(text=self.text[:begin] + spelled_number(self.text[begin:]))
-        return found._ended(steps, before, END) if found._is_free() else None
+        return found.with_item(steps, before, END) if found.is_free() else None
 
     def _number_begin(self) -> int:
         text = self.text
         return len(text) - len(text[max(map(text.rfind, (b"[", b",", b":"))) + 1 :])
 
-    def _ended(self, steps: ByteSteps, before: ItemPosition, end: bytes = b"") -> ItemPosition | None:
+    def with_item(self, steps: ByteSteps, before: ItemPosition, end: bytes = b"") -> ItemPosition | None:
         """Return the position with a value complete: if it is an item, it may not come again.
 
         Args:

@@ -28,7 +28,7 @@ class CompiledLanguage(RegistryUser):
 
     @property
     def is_finite(self) -> bool:
-        """Whether there is a finite automaton, which may be too large: nesting is limited, and neither tokens nor items matter."""
+        """Whether there is a finite automaton, which may be too large: nesting is limited, and no tokens or items are counted."""
         return self.automaton.nesting.is_flat and self.closing is False and self.automaton.remembers is None
 
     @property

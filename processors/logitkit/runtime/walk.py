@@ -87,9 +87,11 @@ class Walk:
 
     def legal_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return those of some tokens, [N] int64, that are legal."""
-        found = ids[self.legal()[self.automaton.class_of[ids]]]
+        found: NDArray[np.int64] = ids[self.legal()[self.automaton.class_of[ids]]]
         banned = self.row.banned()
-        return found[~np.isin(found, banned)] if len(banned) else found
+        if len(banned):
+            found = found[~np.isin(found, banned)]
+        return found
 
     def may_end(self) -> bool:
         """Whether the text is complete."""

@@ -3,7 +3,7 @@
 1. Each rule becomes a part: an automaton over characters that may call other parts (`parts`).
 2. The parts become one automaton over bytes (`assembly`), without states that lead nowhere (`live`).
 3. Text of a limited number of tokens gets its layers (`token_limits`), and free text becomes fragments (`text_regions`).
-4. The marks of arrays whose items must differ are taken out (`remembered_arrays`).
+4. The labels of arrays whose items must differ are taken out (`remembered_arrays`).
 
 By hand, for nested brackets such as `[[][]]`: `assembly` shows the automaton after step 2. Steps 3 and 4 change nothing.
 

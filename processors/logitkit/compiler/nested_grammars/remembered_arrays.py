@@ -1,12 +1,12 @@
 """Arrays whose items a row remembers: where they begin, in an automaton over bytes.
 
-The grammar of a schema says so by a mark: a word that stands after the opening bracket of such an array. No text has its bytes,
+The grammar of a schema says so by a label: a word that stands after the opening bracket of such an array. No text has its bytes,
 which are not UTF-8. So the states after these brackets are others than those after other brackets, and their numbers say what a
-row must know. Then the marks are taken out.
+row must know. Then the labels are taken out.
 
-By hand, for arrays of different ones and twos, with the mark `*`: state 3 comes after the bracket and reads `*`, which leads to
+By hand, for arrays of different ones and twos, with the label `*`: state 3 comes after the bracket and reads `*`, which leads to
 state 4, which reads `1`, `2` and `]`. Now state 3 reads what state 4 reads, and remembers. If `[` leads to an array of another
-kind as well, state 3 reads other bytes than the mark: then the two cannot be told apart in time, which is an error.
+kind as well, state 3 reads other bytes than the label: then the two cannot be told apart in time, which is an error.
 
 Invariants: only an opening bracket leads to a state that remembers.
 """
@@ -25,7 +25,7 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.errors import ConfigurationError
 
-__all__ = ["MixedArrays", "Remembers", "can_remember", "is_mark", "mark_of", "with_number", "with_remembered_arrays"]
+__all__ = ["MixedArrays", "Remembers", "can_remember", "is_label", "label_of", "with_number", "with_remembered_arrays"]
 
 
 class Remembers(IntEnum):
@@ -38,14 +38,14 @@ class Remembers(IntEnum):
     """Its items, which are of other kinds in other places."""
 
 
-# The first character of a mark: a surrogate, with which no word and no text begins.
+# The first character of a label: a surrogate, with which no word and no text begins.
 SURROGATE = "\udfff"
 _FIRST = SURROGATE.encode("utf-8", "surrogatepass")
 DIGITS = 6
 
 
-def mark_of(kind: Remembers, number: int) -> str:
-    """Return the mark of arrays of one kind.
+def label_of(kind: Remembers, number: int) -> str:
+    """Return the label of arrays of one kind.
 
     Args:
         kind: The kind.
@@ -54,14 +54,14 @@ def mark_of(kind: Remembers, number: int) -> str:
     return f"{SURROGATE}{kind:d}{number:0{DIGITS}d}"
 
 
-def is_mark(word: bytes) -> bool:
-    """Whether a word is a mark."""
+def is_label(word: bytes) -> bool:
+    """Whether a word is a label."""
     return word.startswith(_FIRST)
 
 
-def with_number(mark: bytes, number: int) -> bytes:
-    """Return the mark with another number, as in a larger grammar."""
-    return mark[:-DIGITS] + b"%0*d" % (DIGITS, number)
+def with_number(label: bytes, number: int) -> bytes:
+    """Return the label with another number, as in a larger grammar."""
+    return label[:-DIGITS] + b"%0*d" % (DIGITS, number)
 
 
 class MixedArrays(ConfigurationError):
@@ -69,12 +69,12 @@ class MixedArrays(ConfigurationError):
 
 
 def with_remembered_arrays(dfa: NestedDfa) -> NestedDfa:
-    """Take out the marks.
+    """Take out the labels.
 
     Raises:
         MixedArrays: An array whose items must differ and another one begin in one place.
     """
-    # The states before a mark, and where its bytes lead from each.
+    # The states before a label, and where its bytes lead from each.
     path = [np.arange(dfa.states)]
     for byte in _FIRST:
         leads = dfa.step[path[-1], dfa.byte_class[byte]]
@@ -93,7 +93,7 @@ def with_remembered_arrays(dfa: NestedDfa) -> NestedDfa:
         path.append(leads)
     copied = np.arange(dfa.states)
     for inside in path[:-1]:
-        # No text leads into a mark any more.
+        # No text leads into a label any more.
         copied[inside] = leads
     return replace(
         dfa,
@@ -112,11 +112,12 @@ def can_remember(dfa: NestedDfa, spelled: NDArray[np.bool_]) -> bool:
         dfa: The automaton.
         spelled: [256] bool, which bytes are tokens.
     """
-    return bool((spelled | ~dfa.step.any(axis=0)[dfa.byte_class]).all())
+    is_read: NDArray[np.bool_] = dfa.step.any(axis=0)  # type: ignore[assignment]
+    return bool((spelled | ~is_read[dfa.byte_class]).all())
 
 
 def _check_alone(dfa: NestedDfa, states: NDArray[np.int64]) -> None:
-    """Raise an error if a state of a mark reads something else as well."""
+    """Raise an error if a state of a label reads something else as well."""
     if np.count_nonzero(dfa.step[states]) > len(states):
         raise MixedArrays(
             "arrays begin in one place whose items must differ, and others: without them, or with other items. No automaton with "
@@ -124,10 +125,10 @@ def _check_alone(dfa: NestedDfa, states: NDArray[np.int64]) -> None:
         )
 
 
-def _entered(instances: FragmentInstances, marked: NDArray[np.int64], inside: NDArray[np.int64]) -> FragmentInstances:
-    """Return the instances, which quotes enter in marked states as in those that the marks lead to."""
-    source = {int(leads): [] for leads in inside}
-    for state, leads in zip(marked.tolist(), inside.tolist(), strict=True):
+def _entered(instances: FragmentInstances, labelled: NDArray[np.int64], inside: NDArray[np.int64]) -> FragmentInstances:
+    """Return the instances, which quotes enter in labelled states as in those that the labels lead to."""
+    source: dict[int, list[int]] = {int(leads): [] for leads in inside}
+    for state, leads in zip(labelled.tolist(), inside.tolist(), strict=True):
         source[leads].append(state)
     pairs = [(at, state) for at, opening in enumerate(instances.opening.tolist()) for state in source.get(opening, ())]
     if not pairs:

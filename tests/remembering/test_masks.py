@@ -132,6 +132,25 @@ LANGUAGES: dict[str, tuple[dict[str, Any], list[Any]]] = {
         },
         [*arrays([*words("ab", 3), 1, 2, 11], 3)],
     ),
+    "contains": (
+        array(
+            {"type": "string", "pattern": "^[ab]{1,3}$"},
+            contains={"enum": ["ab", "aab"]},
+            minContains=2,
+            maxItems=3,
+        ),
+        [*arrays(words("ab", 3), 3)],
+    ),
+    "contains few": (
+        array(
+            {"type": "string", "pattern": "^[ab]{1,3}$"},
+            contains={"pattern": "^b"},
+            maxContains=1,
+            minItems=2,
+            maxItems=3,
+        ),
+        [*arrays(words("ab", 3), 3)],
+    ),
     "in a member": (
         {
             "type": "object",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logitkit.remembering.spelling import spelled_number, spelled_object
+from logitkit.runtime.remembering.spelling import spelled_number, spelled_object
 
 NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,3})(\.[0-9]{1,3})?([eE][+-]?[0-9]{1,2})?", fullmatch=True)
 NAMES = st.sampled_from(["a", "b", "c"])

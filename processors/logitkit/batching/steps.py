@@ -22,11 +22,11 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.declared import step_of
 from logitkit.protocol.processor import Processor, Role, batch_size_of, name_of
 from logitkit.protocol.state import Fill
-from logitkit.remembering.remembering_state import Remembering
 from logitkit.runtime.branching_state import Branching
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.host_logits import is_empty
 from logitkit.runtime.logit_arrays import as_array, drop_nan
+from logitkit.runtime.remembering.remembering_state import Remembering
 from logitkit.runtime.tensor_logits import Places
 from logitkit.tokens.id_lists import id_tensor, listed_rows, rising
 

@@ -52,8 +52,8 @@ class Reader(SchemaPlaces):
         self.work = Work()
         self.everything = Values.everything(limits)
         self.nothing = Values.nothing(limits)
-        # How many sets of arrays there are so far whose items a row has to remember.
-        self.remembered = 0
+        # The arrays whose items a row has to remember: their first items, and the others.
+        self.remembered: dict[tuple[tuple[Conjunction, ...], Conjunction], int] = {}
         self._telling = 0
         self._read: dict[tuple[int, bool], tuple[Values, bool, bool]] = {}
         self._complements: dict[int, Values] = {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from logitkit.compiler.nested_grammars.remembered_arrays import Remembers, label_of
 from logitkit.json_schema.arrays import Arrays
-from logitkit.json_schema.conjunction import NOTHING, Conjunction, both
+from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
 from logitkit.json_schema.emptiness import LEVELS, is_empty, is_void
 from logitkit.json_schema.objects import Objects
 
@@ -26,17 +26,20 @@ MOST_COUNTED = 1000
 def remembered(arrays: Arrays, reader: Reader) -> str | None:
     """Return the label of arrays whose items a row can remember; None if a row might get stuck."""
     places = [arrays.at(index) for index in range(len(arrays.prefix) + 1)]
-    varied = any(place != places[0] for place in places)
-    if any(some.maximum is not None for some in arrays.contains) or (arrays.contains and varied):
-        return None
+    # What `contains` asks for decides what the last items may be.
+    varied = bool(arrays.contains) or any(place != places[0] for place in places)
     # At most as many items are used before any that is needed, so one of them is left.
-    enough = all(_has_values(place, arrays.minimum, reader) for place in places[: arrays.minimum]) and all(
-        _has_values(both(arrays.items, some.value), some.minimum, reader) for some in arrays.contains
-    )
-    if not enough or not _may_end_anywhere(places, reader):
+    enough = all(_has_values(place, arrays.minimum, reader) for place in places[: arrays.minimum])
+    for some in arrays.contains:
+        enough &= not arrays.prefix and _has_values(both(arrays.items, some.value), some.minimum, reader)
+        if some.maximum is not None:
+            others = [both(arrays.items, wrong) for wrong in negations(some.value)]
+            enough &= any(_has_values(other, arrays.minimum, reader) for other in others)
+    if not enough or len(arrays.contains) > 1 or not _may_end_anywhere(places, reader):
         return None
-    reader.remembered += 1
-    return label_of(Remembers.VARIED if varied else Remembers.ALIKE, reader.remembered)
+    kind = Remembers.VARIED if varied else Remembers.ALIKE
+    number = reader.remembered.setdefault((arrays.prefix, arrays.items), len(reader.remembered))
+    return label_of(kind, number)
 
 
 def _has_values(conjunction: Conjunction, count: int, reader: Reader, levels: int = LEVELS) -> bool:
@@ -103,7 +106,8 @@ def _may_end_anywhere(items: list[Conjunction], reader: Reader) -> bool:
         inside: list[Conjunction] = []
         for objects in values.objects:
             if objects.whole is None:
-                if any(count.maximum is not None for count in objects.counts):
+                others = [piece for piece in objects.pieces if piece.value != NOTHING]
+                if (others or not objects.pieces) and any(count.maximum is not None for count in objects.counts):
                     return False
                 inside += [*objects.properties.values(), *[piece.value for piece in objects.pieces]]
         for arrays in values.arrays:

@@ -9,6 +9,7 @@ device_rows, positions        the executor in tensors: the same with kernels or 
 registry_tables, stack_tables, branching  the tensor operations, for rows without frames, with frames, and of several
                                           configurations
 constraint_state, branching_state, automaton_state    states of rows: with a stack, with several configurations, with neither
+remembering/                  rows, and their state, that remember the items of arrays (`uniqueItems`)
 slot_generation               which automaton of a slot a state belongs to
 single_row                    the row of an engine that runs one sequence
 walk, completion              the row of one text, for searches and explanations; a shortest completion

@@ -14,8 +14,8 @@ import numpy as np
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import LogitkitError
 from logitkit.patterns.charset import CharSet
-from logitkit.remembering.byte_steps import bind
 from logitkit.runtime.compiled_language import CompiledLanguage
+from logitkit.runtime.remembering.byte_steps import bind
 from logitkit.runtime.walk import Walk
 from logitkit.vocabulary.vocabulary import Vocabulary
 

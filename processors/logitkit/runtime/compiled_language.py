@@ -9,8 +9,8 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa, check_counts_nothing
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.limits import Limits, check_limits
-from logitkit.remembering.byte_steps import bind
 from logitkit.runtime.registry_user import RegistryUser
+from logitkit.runtime.remembering.byte_steps import bind
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.marker import check_vocabulary
 from logitkit.vocabulary.vocabulary import Vocabulary

@@ -15,8 +15,6 @@ from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.processor import Role
-from logitkit.remembering.remembering_state import RememberingState
-from logitkit.remembering.steps import advance_remembering, mask_remembering
 from logitkit.runtime.automaton_registry import AutomatonHandle, AutomatonRegistry
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.branching_state import BranchingState, handles_of_layers
@@ -26,6 +24,8 @@ from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.device_rows import advance_on_device, mask_on_device
 from logitkit.runtime.examples import example_text, matches_text
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
+from logitkit.runtime.remembering.remembering_state import RememberingState
+from logitkit.runtime.remembering.steps import advance_remembering, mask_remembering
 from logitkit.runtime.shared import shared_by
 
 __all__ = ["Constraint"]

@@ -8,11 +8,11 @@ from typing import Any
 from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, reads_max_length
-from logitkit.remembering.remembering_state import RememberingState
 from logitkit.runtime.branching_state import BranchingState
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.constraint_row import ConstraintRow
 from logitkit.runtime.constraint_state import ConstraintState
+from logitkit.runtime.remembering.remembering_state import RememberingState
 
 __all__ = ["can_step", "first_state", "row_of"]
 

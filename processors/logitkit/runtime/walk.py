@@ -13,9 +13,9 @@ from logitkit.compiler.tokens.tables.counted_state import StateAndCount
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, packed
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.remembering.remembering_row import RememberingRow
 from logitkit.runtime.branching_row import BranchingRow
 from logitkit.runtime.constraint_row import ConstraintRow, StackRow
+from logitkit.runtime.remembering.remembering_row import RememberingRow
 
 __all__ = ["Walk", "random_walk"]
 

@@ -25,7 +25,16 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.errors import ConfigurationError
 
-__all__ = ["MixedArrays", "Remembers", "can_remember", "is_label", "label_of", "with_number", "with_remembered_arrays"]
+__all__ = [
+    "MIXED",
+    "MixedArrays",
+    "Remembers",
+    "can_remember",
+    "is_label",
+    "label_of",
+    "with_number",
+    "with_remembered_arrays",
+]
 
 
 class Remembers(IntEnum):
@@ -37,6 +46,11 @@ class Remembers(IntEnum):
     VARIED = 2
     """Its items, which are of other kinds in other places."""
 
+
+MIXED = (
+    "arrays whose items must differ begin in one place with arrays of other items, or of items that need not differ; no "
+    "automaton with one position can follow both"
+)
 
 # The first character of a label: a surrogate, with which no word and no text begins.
 SURROGATE = "\udfff"
@@ -119,10 +133,7 @@ def can_remember(dfa: NestedDfa, spelled: NDArray[np.bool_]) -> bool:
 def _check_alone(dfa: NestedDfa, states: NDArray[np.int64]) -> None:
     """Raise an error if a state of a label reads something else as well."""
     if np.count_nonzero(dfa.step[states]) > len(states):
-        raise MixedArrays(
-            "arrays begin in one place whose items must differ, and others: without them, or with other items. No automaton with "
-            "one position can follow both"
-        )
+        raise MixedArrays(MIXED)
 
 
 def _entered(instances: FragmentInstances, labelled: NDArray[np.int64], inside: NDArray[np.int64]) -> FragmentInstances:

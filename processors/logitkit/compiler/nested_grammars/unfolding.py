@@ -36,6 +36,7 @@ from logitkit.compiler.nested_grammars.nested_grammar import (
     Strings,
     TextFragment,
 )
+from logitkit.compiler.nested_grammars.remembered_arrays import MIXED, MixedArrays, is_label
 from logitkit.compiler.nested_grammars.tree_dfa import TreeDfa, translated
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
@@ -127,9 +128,13 @@ class Unfolding:
 
         Raises:
             BracketsOverlap: Unfolding would not end.
+            MixedArrays: Arrays whose items must differ and others begin there.
             PatternTooLarge: A limit is exceeded.
         """
         row = self._gathered(members)
+        several = len(row.words) > 1 or row.calls or row.text
+        if several and any(is_label(self.grammar.words[word]) for word in row.words):
+            raise MixedArrays(MIXED)
         alone = len(row.calls) + len(row.words) < 2
         alike = self._alike(row) if (row.calls or row.words) and (row.text or not alone) else set()
         if not alike:

@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, Packed, frames_of
-from logitkit.remembering.byte_steps import ByteSteps, steps_of
-from logitkit.remembering.item_position import ENDS_NUMBER, ItemPosition, OpenArray
-from logitkit.remembering.item_tokens import Mode
-from logitkit.remembering.narrowed_mask import NarrowedMask
-from logitkit.remembering.used_items import END, NEVER, UsedItems
 from logitkit.runtime.constraint_row import StackRow
 from logitkit.runtime.logit_arrays import check_width
+from logitkit.runtime.remembering.byte_steps import ByteSteps, steps_of
+from logitkit.runtime.remembering.item_position import ENDS_NUMBER, ItemPosition
+from logitkit.runtime.remembering.item_tokens import Mode
+from logitkit.runtime.remembering.narrowed_mask import NarrowedMask
+from logitkit.runtime.remembering.open_values import OpenArray
+from logitkit.runtime.remembering.used_items import END, NEVER, UsedItems
 from logitkit.runtime.row_mask import RowMask
 
 __all__ = ["Memory", "RememberingRow"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,21 +12,13 @@ from logitkit.compiler.tokens.tables.counted_state import StateAndCount
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import Packed
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.remembering.item_tokens import ItemTokens, Mode
-from logitkit.remembering.used_items import END
+from logitkit.runtime.remembering.item_tokens import ItemTokens, Mode
 from logitkit.vocabulary.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from logitkit.remembering.item_position import ItemPosition
 
 __all__ = ["ByteSteps", "bind", "steps_of"]
 
 # The most bytes that are kept of what may follow in a position, and of positions.
 REMEMBERED_BYTES = 2**21
-
-SPACE = b" \t\n\r"
-# The bytes that end a number in an array.
-ENDS = frozenset(b",]")
 
 
 class ShapedTokens(NamedTuple):
@@ -62,7 +52,7 @@ class ByteSteps:
         self._class_of_byte = automaton.class_of[list(tokens.byte_ids)]
         self._legal: BoundedCache[tuple[int, Packed], bytes] = BoundedCache(REMEMBERED_BYTES)
         self._shaped: BoundedCache[Any, ShapedTokens] = BoundedCache(REMEMBERED_BYTES)
-        self.positions: BoundedCache[tuple[int, Packed, bytes], ItemPosition] = BoundedCache(2 * REMEMBERED_BYTES)
+        self.positions: BoundedCache[tuple[int, Packed, bytes], Any] = BoundedCache(2 * REMEMBERED_BYTES)
 
     def after(self, state: int, stack: Packed, byte: int) -> tuple[int, Packed]:
         """Return the state and the stack after a byte."""
@@ -104,43 +94,6 @@ class ByteSteps:
             )
             self._shaped.keep(key, found, 100 * (1 + len(shapes)))
         return found
-
-    def following_from(self, state: int, stack: Packed) -> Callable[[bytes], frozenset[bytes] | None]:
-        """Return a function that says what may follow a beginning of an item.
-
-        Args:
-            state: The state before the item.
-            stack: The stack before it.
-        """
-        from logitkit.remembering.item_position import ItemPosition
-
-        # The positions along the last beginning.
-        read, last = [ItemPosition(state, stack)], b""
-
-        def following(begin: bytes) -> frozenset[bytes] | None:
-            nonlocal last
-            if not last.startswith(begin):
-                same = takewhile(lambda pair: pair[0] == pair[1], zip(last, begin, strict=False))
-                del read[1 + sum(1 for _ in same) :]
-                last = begin
-            while len(read) <= len(begin):
-                after = read[-1].after(begin[len(read) - 1], self)
-                if after is None:
-                    # An item of another kind.
-                    return None
-                read.append(after)
-            at = read[len(begin)]
-            legal = self.legal(at.state, at.stack)
-            if at.mode is Mode.OUTSIDE:
-                legal = legal.translate(None, SPACE)
-                if not at.levels:
-                    # Of a number that may be complete, or before the first item.
-                    ends = bool(begin) and not ENDS.isdisjoint(legal)
-                    found = {bytes((byte,)) for byte in legal if byte not in ENDS}
-                    return frozenset({*found, END} if ends else found)
-            return frozenset(bytes((byte,)) for byte in legal if at.may_be_followed_by(byte, self))
-
-        return following
 
 
 def bind(automaton: TokenAutomaton, vocabulary: Vocabulary) -> None:

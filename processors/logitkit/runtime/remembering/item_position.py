@@ -15,17 +15,20 @@ space outside of strings, and its complete values are spelled as in `spelling`. 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import takewhile
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.tables.packed_stacks import Packed
-from logitkit.remembering.byte_steps import ByteSteps
-from logitkit.remembering.item_tokens import Mode
-from logitkit.remembering.spelling import Member, SpelledObjects, spelled_number, spelled_object
-from logitkit.remembering.used_items import END, UsedItems
+from logitkit.runtime.remembering.byte_steps import ByteSteps
+from logitkit.runtime.remembering.item_tokens import Mode
+from logitkit.runtime.remembering.open_values import Level, OpenArray, OpenObject
+from logitkit.runtime.remembering.spelling import Member, SpelledObjects, spelled_number, spelled_object
+from logitkit.runtime.remembering.used_items import END, UsedItems
 
-__all__ = ["ItemPosition", "OpenArray", "OpenObject"]
+__all__ = ["ItemPosition"]
 
 COMMA, COLON, QUOTE, BACKSLASH = b',:"\\'
 OPENING, CLOSING, SPACE = b"[{", b"]}", b" \t\n\r"
@@ -33,44 +36,9 @@ LITERALS = (b"true", b"false", b"null")
 # A number may end before these.
 ENDS_NUMBER = b",]} \n\r\t"
 NUMERIC = b"0123456789"
+# The bytes that end a number in an array.
+ENDS = frozenset(b",]")
 NO_OBJECTS: SpelledObjects = MappingProxyType({})
-
-
-class OpenArray(NamedTuple):
-    """An array that is open.
-
-    Args:
-        items: Its items, if they must differ; None: they need not.
-        begin: Where its current item begins in the text; -1 if none has begun.
-        ended: Whether the current item is complete.
-        state: The state of the automaton before the current item.
-        stack: The stack before it.
-    """
-
-    items: UsedItems | None
-    begin: int = -1
-    ended: bool = False
-    state: int = 0
-    stack: Packed = b""
-
-
-class OpenObject(NamedTuple):
-    """An object that is open.
-
-    Args:
-        begin: Where it begins in the text.
-        member: Where its current member begins.
-        colon: Where the colon of this member stands; -1 if it is not written.
-        members: The members that are complete.
-    """
-
-    begin: int
-    member: int
-    colon: int = -1
-    members: tuple[Member, ...] = ()
-
-
-Level: TypeAlias = OpenArray | OpenObject
 
 
 class ItemPosition(NamedTuple):
@@ -218,7 +186,7 @@ class ItemPosition(NamedTuple):
             items = level.items
             if items is not None and items.varied:
                 # What an item of the next place may be decides which beginnings lead nowhere.
-                items = UsedItems(varied=True).with_items(items.items, steps.following_from(self.state, self.stack))
+                items = UsedItems(varied=True).with_items(items.items, following_from(steps, self.state, self.stack))
             if items is not None and items.is_exhausted:
                 return None
             level = OpenArray(items)
@@ -270,5 +238,42 @@ class ItemPosition(NamedTuple):
             if item[-1:] != b"]" and items.leaves_others(item, len(steps.legal(before.state, before.stack))):
                 items = items.with_item(item, None)
             else:
-                items = items.with_item(item, steps.following_from(level.state, level.stack))
+                items = items.with_item(item, following_from(steps, level.state, level.stack))
         return self._replace(levels=(*self.levels[:-1], OpenArray(items, level.begin, True, level.state, level.stack)))
+
+
+def following_from(steps: ByteSteps, state: int, stack: Packed) -> Callable[[bytes], frozenset[bytes] | None]:
+    """Return a function that says what may follow a beginning of an item: bytes, and `END`; None if it begins no item.
+
+    Args:
+        steps: The steps of the automaton.
+        state: The state before the item.
+        stack: The stack before it.
+    """
+    # The positions along the last beginning.
+    read, last = [ItemPosition(state, stack)], b""
+
+    def following(begin: bytes) -> frozenset[bytes] | None:
+        nonlocal last
+        if not last.startswith(begin):
+            same = takewhile(lambda pair: pair[0] == pair[1], zip(last, begin, strict=False))
+            del read[1 + sum(1 for _ in same) :]
+            last = begin
+        while len(read) <= len(begin):
+            after = read[-1].after(begin[len(read) - 1], steps)
+            if after is None:
+                # An item of another kind.
+                return None
+            read.append(after)
+        at = read[len(begin)]
+        legal = steps.legal(at.state, at.stack)
+        if at.mode is Mode.OUTSIDE:
+            legal = legal.translate(None, SPACE)
+            if not at.levels:
+                # Of a number that may be complete, or before the first item.
+                ends = bool(begin) and not ENDS.isdisjoint(legal)
+                found = {bytes((byte,)) for byte in legal if byte not in ENDS}
+                return frozenset({*found, END} if ends else found)
+        return frozenset(bytes((byte,)) for byte in legal if at.may_be_followed_by(byte, steps))
+
+    return following

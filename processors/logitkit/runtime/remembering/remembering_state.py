@@ -15,13 +15,13 @@ from logitkit.errors import StateFileError
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.state import Fill
-from logitkit.remembering.byte_steps import steps_of
-from logitkit.remembering.remembering_row import NOTHING, Memory, RememberingRow
 from logitkit.runtime.automaton_registry import NEUTRAL
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.constraint_row import ConstraintRow, NeutralRow
 from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.positions import Numbers, RowPositions
+from logitkit.runtime.remembering.byte_steps import steps_of
+from logitkit.runtime.remembering.remembering_row import NOTHING, Memory, RememberingRow
 
 __all__ = ["Remembering", "RememberingState"]
 

@@ -6,8 +6,12 @@ keeps the text of the outermost array of that kind, and bans tokens by it.
 
 spelling          when two values are equal: one text for each value
 used_items        the items of an array, and the beginnings of items that only lead to these
-item_position     one text, byte by byte: its open arrays and objects, and what they remember
+open_values       the arrays and objects that are open in a text
+byte_steps        an automaton over tokens, read byte by byte
+item_position     one text, byte by byte: what it remembers, and what may follow
 item_tokens       which tokens of a vocabulary begin with a text, or write more than one item
 remembering_row   a row: it advances by tokens, and bans some
+narrowed_mask     the mask of a state, with more tokens banned
 remembering_state the rows of a batch as tensors
+steps             the two operations on these, on the host
 """

@@ -11,9 +11,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from logitkit.errors import ProcessorError
 from logitkit.protocol.state import to
-from logitkit.remembering.remembering_state import RememberingState
 from logitkit.runtime.automaton_registry import AutomatonRegistry
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
+from logitkit.runtime.remembering.remembering_state import RememberingState
 
 __all__ = ["advance_remembering", "mask_remembering"]
 

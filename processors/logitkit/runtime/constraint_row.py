@@ -27,7 +27,7 @@ from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.runtime.logit_arrays import as_array, check_row, check_width
 from logitkit.runtime.row_mask import RowMask
 
-__all__ = ["NOWHERE", "Configurations", "ConstraintRow", "NeutralRow", "StackRow"]
+__all__ = ["NOWHERE", "NO_IDS", "Configurations", "ConstraintRow", "NeutralRow", "StackRow"]
 
 NO_IDS = np.zeros(0, np.int64)
 

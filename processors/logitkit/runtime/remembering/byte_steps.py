@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.compiler.nested_grammars.remembered_arrays import Remembers
@@ -52,6 +53,7 @@ class ByteSteps:
         self._class_of_byte = automaton.class_of[list(tokens.byte_ids)]
         self._legal: BoundedCache[tuple[int, Packed], bytes] = BoundedCache(REMEMBERED_BYTES)
         self._shaped: BoundedCache[Any, ShapedTokens] = BoundedCache(REMEMBERED_BYTES)
+        self._openers: BoundedCache[Any, list[int]] = BoundedCache(REMEMBERED_BYTES)
         self.positions: BoundedCache[tuple[int, Packed, bytes], Any] = BoundedCache(2 * REMEMBERED_BYTES)
 
     def after(self, state: int, stack: Packed, byte: int) -> tuple[int, Packed]:
@@ -79,13 +81,26 @@ class ByteSteps:
             self._legal.keep((state, stack), found, len(found) + len(stack) + 100)
         return found
 
+    def openers(self, state: int, stack: Packed) -> list[int]:
+        """Return the tokens that the automaton allows and in which an array with several items may begin."""
+        key = self.automaton.mask_key(state, stack, NO_LIMIT)
+        found = self._openers.get(key)
+        if found is None:
+            legal = self._legal_among(self.tokens.openers, key)
+            found = self._openers.keep(key, legal, 100 + 8 * len(legal))
+        return found
+
+    def _legal_among(self, ids: NDArray[np.int64], key: Any) -> list[int]:
+        """Return those of some tokens that are legal for a mask key."""
+        legal: list[int] = ids[self.automaton.legal(key)[self.automaton.class_of[ids]]].tolist()
+        return legal
+
     def shaped(self, state: int, stack: Packed, mode: Mode, begins_value: bool) -> ShapedTokens:
         """Return the tokens that the automaton allows and that have a shape; see `ItemTokens.shape`."""
         key = self.automaton.mask_key(state, stack, NO_LIMIT), mode, begins_value
         found = self._shaped.get(key)
         if found is None:
-            ids = self.tokens.shaped(mode)
-            legal = ids[self.automaton.legal(key[0])[self.automaton.class_of[ids]]].tolist()
+            legal = self._legal_among(self.tokens.shaped(mode), key[0])
             shapes = [(token, self.tokens.shape(token, mode, begins_value)) for token in legal]
             found = ShapedTokens(
                 [token for token, shape in shapes if shape.is_whole or shape.has_space],

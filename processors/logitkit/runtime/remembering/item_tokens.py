@@ -81,6 +81,11 @@ class ItemTokens:
         return self._outside if mode is Mode.OUTSIDE else self._quoted
 
     @cached_property
+    def openers(self) -> NDArray[np.int64]:
+        """The ids of tokens in which an array with several items may begin, ascending: those with a bracket, and then a comma."""
+        return np.array([i for i, text in enumerate(self.texts) if text and b"," in text.partition(b"[")[2]], np.int64)
+
+    @cached_property
     def _outside(self) -> NDArray[np.int64]:
         marks = b'",:[]{} \t\n\r'
         # `translate` finds out in one call whether a text has one of several bytes.

@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, Packed, frames_of
-from logitkit.runtime.constraint_row import StackRow
+from logitkit.runtime.constraint_row import NO_IDS, StackRow
 from logitkit.runtime.logit_arrays import check_width
 from logitkit.runtime.remembering.byte_steps import ByteSteps, steps_of
 from logitkit.runtime.remembering.item_position import ENDS_NUMBER, ItemPosition
-from logitkit.runtime.remembering.item_tokens import Mode
 from logitkit.runtime.remembering.narrowed_mask import NarrowedMask
 from logitkit.runtime.remembering.open_values import OpenArray
 from logitkit.runtime.remembering.used_items import END, NEVER, UsedItems
@@ -148,7 +147,7 @@ class RememberingRow(StackRow):
     def banned(self) -> NDArray[np.int64]:
         """Return the ids of tokens that the automaton allows, and after which an item would come again, and maybe of others."""
         if self.current < FIRST_STATE:
-            return np.zeros(0, np.int64)
+            return NO_IDS
         steps = steps_of(self.automaton)
         found = [] if self.position is None else [*_ranges(self.position, steps)]
         walked = [
@@ -158,15 +157,16 @@ class RememberingRow(StackRow):
                 steps.tokens.texts[token] or b""
             )
         ]
-        return np.concatenate([*found, np.array(walked, np.int64)])
+        if walked:
+            found.append(np.array(walked, np.int64))
+        return np.concatenate(found) if found else NO_IDS
 
     def _doubtful(self, steps: ByteSteps) -> Iterator[int]:
         """Yield the ids of tokens that must be read byte by byte."""
         at = self.position
         if at is None:
-            shaped = steps.shaped(self.current, self.stack, Mode.OUTSIDE, begins_value=True)
-            # Only an array within the token can remember its items.
-            yield from (token for token in shaped.whole if OPENING in (steps.tokens.texts[token] or b""))
+            # Only an array that begins in the token can remember its items.
+            yield from steps.openers(self.current, self.stack)
             return
         shaped = steps.shaped(self.current, self.stack, at.mode, at.begins_value)
         yield from shaped.whole

@@ -10,6 +10,7 @@ from hypothesis.strategies import DrawFn
 
 from tests.campaigns.campaign import Campaign, drawn
 from tests.campaigns.json_texts import compiled, written
+from tests.json_schema.acceptance import Accepted
 from tests.json_schema.javascript import NODE, PATTERNS, TEXTS, found_by_node, found_by_re, is_without_the_flag
 from tests.json_schema.judge import parse
 
@@ -41,7 +42,7 @@ def check(case: Case, tried: Counter[str]) -> None:
     if constraint is None:
         return
     tried["patterns over code units" if is_without_the_flag(case.pattern) else "patterns over characters"] += 1
-    dfa = constraint.nested_dfa()
+    dfa = Accepted(constraint)
     for text, matches in zip(case.texts, expected, strict=True):
         spelled = '"' + text.replace("\n", "\\n") + '"'
         assert dfa.accepts(spelled.encode()) == matches, f"{text!r} {'matches' if matches else 'does not match'}"

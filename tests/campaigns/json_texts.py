@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import logitkit as lk
-from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import ConfigurationError, UnsupportedSchema
-from tests.json_schema.acceptance import BYTES
+from tests.json_schema.acceptance import BYTES, Accepted
 from tests.json_schema.writing import TooLong, Writer
 
 __all__ = ["compiled", "written"]
@@ -37,9 +36,13 @@ def compiled(schema: Any, kind: str, has_a_value: Callable[[], bool], tried: Cou
     return None
 
 
-def written(dfa: NestedDfa, seed: int, count: int, tried: Counter[str]) -> Iterator[bytes]:
-    """Yield some random texts of an automaton; those for which no way to an end is found are only counted."""
-    rng, writer = random.Random(seed), Writer(dfa)
+def written(texts: Accepted, seed: int, count: int, tried: Counter[str]) -> Iterator[bytes]:
+    """Yield some random texts; those for which no way to an end is found are only counted."""
+    if texts.dfa is None:
+        tried["schemas whose rows remember items"] += 1
+        yield from (texts.constraint.example(seed + number).encode() for number in range(count))
+        return
+    rng, writer = random.Random(seed), Writer(texts.dfa)
     for _ in range(count):
         try:
             yield writer.write(rng)

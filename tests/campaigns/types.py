@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from pydantic import TypeAdapter
 
-from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.python_types import supported
 from tests.campaigns.campaign import Campaign, drawn
 from tests.campaigns.json_texts import compiled, written
+from tests.json_schema.acceptance import Accepted
 from tests.json_schema.random_types import TEXTS, TYPES, Drawn
 
 WRITTEN = 12
@@ -83,7 +83,7 @@ def check(case: Case, tried: Counter[str]) -> None:
     if constraint is None:
         return
     tried["types compared"] += 1
-    dfa = constraint.nested_dfa()
+    dfa = Accepted(constraint)
     for text in case.texts:
         if dfa.accepts(text.encode()):
             assert judge.reads(text), f"{text} is accepted, and does not validate"
@@ -95,7 +95,7 @@ def check(case: Case, tried: Counter[str]) -> None:
         _check_dumped(case, judge, dfa, found, tried)
 
 
-def _check_dumped(case: Case, judge: Judge, dfa: NestedDfa, text: str | bytes, tried: Counter[str]) -> None:
+def _check_dumped(case: Case, judge: Judge, dfa: Accepted, text: str | bytes, tried: Counter[str]) -> None:
     """Check that the value of a text can be written as it is dumped."""
     dumped = judge.dumped(text) if case.drawn.is_exact else None
     if dumped is not None:

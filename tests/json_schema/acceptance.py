@@ -1,4 +1,4 @@
-"""Which texts the automaton over bytes of a schema accepts."""
+"""Which texts a schema accepts, byte by byte."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import logitkit as lk
+from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import ConfigurationError
+from logitkit.runtime.constraint import Constraint
+from logitkit.runtime.walk import Walk
+from tests.automata.test_pushdown import run_bytes
 
 # One token a byte: nothing here depends on how texts are cut into tokens.
 BYTES = lk.Vocabulary([bytes([b]) for b in range(256)] + [None], eos_ids=[256])
@@ -29,13 +33,35 @@ def acceptor(schema: Any, resources: Any = None) -> Callable[[str], bool]:
         UnsupportedSchema: It is refused.
     """
     try:
-        found = nested(schema, resources)
+        found = Accepted(lk.JsonSchema(schema, BYTES, resources=resources))
     except ConfigurationError as error:
         if "no value satisfies" not in str(error):
             raise
         return lambda _: False
     # A text with a lone surrogate is not valid.
     return lambda text: _is_text(text) and found.accepts(text.encode())
+
+
+class Accepted:
+    """The texts of a constraint: by its automaton over bytes, unless its rows remember items.
+
+    Args:
+        constraint: The constraint, over `BYTES`.
+    """
+
+    def __init__(self, constraint: Constraint) -> None:
+        self.constraint = constraint
+        self.dfa = None if constraint.automaton.remembers is not None else constraint.nested_dfa()
+
+    def accepts(self, text: bytes) -> bool:
+        """Whether a text is one of them."""
+        return self.constraint.matches(text) if self.dfa is None else self.dfa.accepts(text)
+
+    def goes_on(self, text: bytes) -> bool:
+        """Whether one of them begins with a text."""
+        if self.dfa is not None:
+            return run_bytes(self.dfa, text)[0] != DEAD
+        return Walk.start(self.constraint.automaton).after(*text).is_live
 
 
 def _is_text(text: str) -> bool:

@@ -19,7 +19,7 @@ from tests.json_schema.official import Group, groups
 from tests.json_schema.test_refusals import REFUSALS, Refusal
 
 ADVICE = "lax=True would leave out "
-UNIQUE = {"type": "array", "uniqueItems": True}
+UNIQUE = {"type": "array", "items": {"type": "object", "maxProperties": 2}, "uniqueItems": True}
 OBJECT = {"type": "object", "properties": {"a": UNIQUE}}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": OBJECT}}
 TAG = {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": UNIQUE}}
@@ -85,7 +85,7 @@ def test_it_is_given_for_a_draft_to_come_and_a_strict_format() -> None:
     ids=["arguments", "tools", "a structural tag", "a grammar"],
 )
 def test_none_is_given_without_such_an_option(made: Callable[[], object]) -> None:
-    with pytest.raises((UnsupportedSchema, GrammarError), match="whether items are different") as error:
+    with pytest.raises((UnsupportedSchema, GrammarError), match="whether they are different") as error:
         made()
     assert "lax" not in str(error.value)
 

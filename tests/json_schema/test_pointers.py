@@ -21,7 +21,7 @@ WRONG = {
     "a bound": {"minimum": "1"},
     "no schema": 3,
     "a reference": {"$ref": "#/$defs/x"},
-    "items": {"type": "array", "uniqueItems": True},
+    "items": {"type": "array", "items": {"type": "object", "maxProperties": 2}, "uniqueItems": True},
     "a format": {"type": "string", "format": "phone"},
     "a keyword": {"maxLenght": 1},
 }

@@ -81,9 +81,9 @@ REFUSALS = {
         "[1]",
         "1",
     ),
-    "different strings": Refusal(
-        {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
-        *("#", "uniqueItems", "whether items are different", '["a","a"]', "[1]"),
+    "different objects": Refusal(
+        {"type": "array", "items": {"type": "object", "maxProperties": 2}, "uniqueItems": True},
+        *("#", "uniqueItems", "whether they are different", "[{},{}]", "[1]"),
     ),
     "different names": Refusal(
         {"type": "object", "minProperties": 3}, "#", "minProperties", "3 different names", '{"a":1}', "[]"

@@ -23,7 +23,11 @@ from tests.kernels.walks import DTYPES, Walk, batches, given_logits, in_memory, 
 from tests.registry import EOS, PAD, ROWS, TOKENS, Row, ids, of_kind, vocabulary
 
 CPU = torch.device("cpu")
-STEPS = [row for row in ROWS if isinstance(row.processor, Constraint | lk.StopStrings | lk.ThinkingBudget)]
+STEPS = [
+    row
+    for row in ROWS
+    if isinstance(row.processor, Constraint | lk.StopStrings | lk.ThinkingBudget) and not row.on_host
+]
 CHAINS = [row for row in ROWS if row.kind.startswith("chain")]
 # Rows of each of these kinds share batches.
 KINDS = ("branching", "stops", "thinking")

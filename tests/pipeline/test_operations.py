@@ -52,7 +52,9 @@ def test_a_kind_takes_as_many_for_many_rows(kind: Any) -> None:
 
 
 def test_all_kinds_together_take_as_many_for_many_rows() -> None:
-    assert operations(PROCESSORS, FEW) == operations(PROCESSORS, MANY)
+    # Rows that remember items are stepped on the host, which may read their state again.
+    on_device = [one for one in PROCESSORS if not any(getattr(step, "remembers", False) for step in steps_of(one))]
+    assert operations(on_device, FEW) == operations(on_device, MANY)
 
 
 def test_each_kind_is_called_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,7 +193,7 @@ def test_patterns_and_schemas_are_refused_with_their_path() -> None:
     with pytest.raises(PatternSyntaxError, match=r"^format\.elements\[1\]\.pattern: ") as caught:
         structural_tag_language(whole(several))
     assert caught.value.position == 1
-    schema = {"items": {"type": "string"}, "uniqueItems": True}
+    schema = {"items": {"type": "object", "maxProperties": 2}, "uniqueItems": True}
     unsupported = {"type": "optional", "content": {"type": "json_schema", "json_schema": schema}}
     with pytest.raises(UnsupportedSchema, match=r"^'uniqueItems' at format\.content\.json_schema#: "):
         made(unsupported)

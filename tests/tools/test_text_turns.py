@@ -190,7 +190,7 @@ def test_turns_of_text_are_equal_to_turns_of_ids_but_for_positions() -> None:
 
 def test_what_cannot_be_compiled_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Vocabulary] = []
-    parameters = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
+    parameters = {"type": "object", "properties": {"a": {"type": "number", "multipleOf": 0.123456789}}}
     refused = Tools([{"name": "f", "parameters": parameters}])
     compile_ = Tools.constraint
 

@@ -26,7 +26,6 @@ from logitkit.runtime.branching_state import Branching
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.host_logits import is_empty
 from logitkit.runtime.logit_arrays import as_array, drop_nan
-from logitkit.runtime.remembering.remembering_state import Remembering
 from logitkit.runtime.tensor_logits import Places
 from logitkit.tokens.id_lists import id_tensor, listed_rows, rising
 
@@ -138,7 +137,11 @@ def class_of(step: type | LaterLanguage) -> type:
     """Return the class whose processors take a step of shipped ones."""
     if not isinstance(step, LaterLanguage):
         return step
-    return Branching if step.branches else Remembering if step.remembers else Constraint
+    if step.remembers:
+        from logitkit.runtime.remembering.remembering_state import Remembering
+
+        return Remembering
+    return Branching if step.branches else Constraint
 
 
 def _ranks() -> dict[type, tuple[Any, ...]]:

@@ -21,7 +21,7 @@ from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled, schema_grammar
 from logitkit.json_schema.document import key_of, load
-from logitkit.json_schema.layout import Whitespace
+from logitkit.json_schema.layout import AS_A_PART, TOGETHER, WITHOUT_BYTES, Whitespace
 from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.misspelt import misspelt
 from logitkit.json_schema.resources import documents_of
@@ -165,26 +165,26 @@ class JsonSchema(Constraint):
         """Compile and return the automaton over bytes, so that a text can be put before it."""
         return self._nested_dfa()[0]
 
-    def _nested_dfa(self, counted: bool = False, remembers: bool = False) -> tuple[NestedDfa, Compiled]:
+    def _nested_dfa(self, counted: bool = False, forgets: str | None = AS_A_PART) -> tuple[NestedDfa, Compiled]:
         """Compile the automaton over bytes.
 
         Args:
             counted: Whether characters of strings may be counted, and strings and blocks of items called.
-            remembers: Whether rows may remember the items of arrays.
+            forgets: Where it is that a row cannot remember the items of arrays; see `Layout`.
         """
         with self._one_budget():
             longest = self.vocabulary.trie.depth - 1 if counted else 0
-            compiled = self._grammar(longest, remembers)
+            compiled = self._grammar(longest, forgets)
             try:
                 return self._joined(compiled, longest), compiled
             except MixedArrays:
-                # It is known which keyword asks to remember items where none are remembered.
-                return self._nested_dfa(counted)
+                # It is known which keyword asks for that where no items are remembered.
+                return self._nested_dfa(counted, TOGETHER)
             except PatternTooLarge:
                 if not longest or not compiled.nested_grammar.rules or spent() > self.limits.work:
                     raise
                 # As in `schema_grammar`: without counts it is known which keyword asks for too many states.
-                compiled = self._grammar(0, remembers)
+                compiled = self._grammar(0, forgets)
                 return self._joined(compiled, 0), compiled
 
     def _joined(self, compiled: Compiled, longest: int) -> NestedDfa:
@@ -196,7 +196,7 @@ class JsonSchema(Constraint):
         except BracketsOverlap as error:
             raise UnsupportedSchema(str(error), "#") from None
 
-    def _grammar(self, longest: int, remembers: bool) -> Compiled:
+    def _grammar(self, longest: int, forgets: str | None) -> Compiled:
         """Read the schema, given the most characters of a token if they may be counted, else 0."""
         return schema_grammar(
             self.schema,
@@ -207,7 +207,7 @@ class JsonSchema(Constraint):
             longest=longest,
             closing=bool(self.closing),
             resources=self.resources,  # type: ignore[arg-type]
-            remembers=remembers,
+            forgets=forgets,
         )
 
     @property
@@ -228,13 +228,14 @@ class JsonSchema(Constraint):
         return self._compile_with(counted=True)
 
     def _compile_with(self, counted: bool) -> TokenAutomaton:
-        dfa, compiled = self._nested_dfa(counted, remembers=True)
-        remembers = dfa.remembers is not None and can_remember(dfa, self.vocabulary.trie.single_bytes())
-        if dfa.remembers is not None and not remembers:
-            dfa, compiled = self._nested_dfa(counted)
+        forgets: str | None = None
+        dfa, compiled = self._nested_dfa(counted, forgets)
+        if dfa.remembers is not None and not can_remember(dfa, self.vocabulary.trie.single_bytes()):
+            forgets = WITHOUT_BYTES
+            dfa, compiled = self._nested_dfa(counted, forgets)
         if dfa.blocks and may_have_dead_ends(dfa, self.vocabulary):
             # With tokens for all bytes no text is a dead end, so that a block need not know who called it.
-            dfa, compiled = self._nested_dfa(remembers=remembers)
+            dfa, compiled = self._nested_dfa(forgets=forgets)
         made = pushdown_automaton(
             dfa,
             self.vocabulary,

@@ -12,7 +12,7 @@ from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_b
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
 from logitkit.json_schema.layout import Layout, literal
 from logitkit.json_schema.plan import MOST_MOVES, Item, ItemRun, Move, Plan, too_many
-from logitkit.json_schema.remembered_items import remembered
+from logitkit.json_schema.remembered_items import label_of_items, why_not_remembered
 from logitkit.json_schema.simple_negations import negates_simply
 from logitkit.json_schema.unique_items import MOST_DIFFERENT, few_values, never_equal
 from logitkit.patterns.syntax import Empty
@@ -37,12 +37,15 @@ def array_plan(arrays: Arrays, reader: Reader, layout: Layout) -> Plan:
     """
     unique = bool(arrays.unique) and not never_equal(arrays, reader)
     values = few_values(arrays, reader) if unique else None
-    label = remembered(arrays, reader) if unique and values is None and layout.remembers else None
-    if unique and values is None and label is None:
+    forgets = layout.forgets or (unique and values is None and why_not_remembered(arrays, reader)) or None
+    label = None
+    if unique and values is None and forgets is None:
+        label = label_of_items(arrays, reader)
+    elif unique and values is None:
         reason = (
-            "an automaton cannot tell whether items are different, unless they are of a few values (at most "
-            f"{MOST_DIFFERENT}, as of an 'enum'; fewer if they are long) or there is at most one; lower 'maxItems' or give "
-            "'items' a short 'enum'"
+            f"{forgets}, a row cannot remember its items, and an automaton cannot tell whether they are different, unless they "
+            f"are of a few values (at most {MOST_DIFFERENT}, as of an 'enum'; fewer if they are long) or there is at most one; "
+            "lower 'maxItems' or give 'items' a short 'enum'"
         )
         for error in [site.refuse(reason) for site in arrays.unique]:
             # Without the keyword, there are only more arrays, whatever it is inside of.

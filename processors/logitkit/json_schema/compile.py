@@ -10,7 +10,7 @@ from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.conjunction import NOTHING
 from logitkit.json_schema.document import Json
-from logitkit.json_schema.layout import Layout, Whitespace
+from logitkit.json_schema.layout import AS_A_PART, Layout, Whitespace
 from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import References
@@ -44,7 +44,7 @@ def schema_grammar(
     any_order: bool = False,
     closing: bool = False,
     resources: Mapping[str, Json] | None = None,
-    remembers: bool = False,
+    forgets: str | None = AS_A_PART,
 ) -> Compiled:
     """Compile a loaded schema.
 
@@ -61,21 +61,22 @@ def schema_grammar(
         any_order: Whether the members of objects may come in any order.
         closing: Whether a text that has begun must be completed within a number of tokens.
         resources: The other documents, by URI.
-        remembers: Whether a row may remember the items of arrays.
+        forgets: Where it is that a row cannot remember the items of arrays, as an error says it; None: it can.
 
     Raises:
         UnsupportedSchema: A keyword cannot be honoured exactly.
         ConfigurationError: The schema is wrong, or no value satisfies it.
     """
+    # A row may get stuck if too few tokens are left for another item, or after members that leave no others.
+    forgets = "with 'closing'" if closing else "with 'any_order'" if any_order else forgets
+    forgets = forgets if fragments else "in one language with a grammar"
     left_out = LeftOut(lax, limits.work, advises=True)
     references = References.of(schema, left_out, resources)
     while True:
         before = spent()
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)
         try:
-            # In any order, a row may get stuck after members that leave no others.
-            may_remember = remembers and fragments and not closing and not any_order
-            layout = Layout(whitespace, any_order, longest > 0, closing, may_remember)
+            layout = Layout(whitespace, any_order, longest > 0, closing, forgets)
             nested_grammar = _nested_grammar(reader, layout, fragments, longest, called_root)
             return Compiled(nested_grammar, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:

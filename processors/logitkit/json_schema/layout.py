@@ -11,11 +11,26 @@ from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Node, Repeat
 
-__all__ = ["Layout", "Whitespace", "is_unicode", "literal", "quoted", "written"]
+__all__ = [
+    "AS_A_PART",
+    "TOGETHER",
+    "WITHOUT_BYTES",
+    "Layout",
+    "Whitespace",
+    "is_unicode",
+    "literal",
+    "quoted",
+    "written",
+]
 
 Whitespace = Literal["compact", "spaced", "bounded"]
 
 WIDEST_INDENT = 32
+
+# Where a row cannot remember items.
+AS_A_PART = "in a part of another constraint"
+TOGETHER = "where arrays with other items, or without the keyword, may begin in the same place"
+WITHOUT_BYTES = "with a vocabulary that lacks a token for some byte of the items"
 
 _SPACE = Characters(CharSet.single(ord(" ")))
 _NEWLINE = Concat((Characters(CharSet.single(ord("\n"))), Repeat(_SPACE, 0, WIDEST_INDENT)))
@@ -53,14 +68,14 @@ class Layout:
         any_order: Whether members may come in any order, or only in that of the schema.
         blocks: Whether many items or members are written in blocks that are called.
         within_tokens: Whether a text that has begun must be completed within a number of tokens.
-        remembers: Whether a row may remember the items of arrays.
+        forgets: Where it is that a row cannot remember the items of arrays, as an error says it; None: it can.
     """
 
     whitespace: Whitespace = "compact"
     any_order: bool = False
     blocks: bool = False
     within_tokens: bool = False
-    remembers: bool = False
+    forgets: str | None = AS_A_PART
     opened: Node = field(init=False)
     gap: Node = field(init=False)
     comma: Node = field(init=False)

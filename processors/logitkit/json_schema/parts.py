@@ -14,7 +14,7 @@ from logitkit.json_schema.array_plan import array_plan, count_keywords
 from logitkit.json_schema.blocks import block_plan
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
 from logitkit.json_schema.constants import constants_plan
-from logitkit.json_schema.layout import Layout, Whitespace
+from logitkit.json_schema.layout import TOGETHER, Layout, Whitespace
 from logitkit.json_schema.object_plan import object_plan
 from logitkit.json_schema.plan import MOVE_STEPS, Block, Move, Names, Plan
 from logitkit.json_schema.reader import Reader
@@ -226,9 +226,8 @@ def _plans_of_values(value: Conjunction, reader: Reader, layout: Layout, as_text
     with reader.blaming_one_of(value, *count_keywords(values.arrays), "contains", "prefixItems", "items"):
         given = [some.whole for some in values.arrays if as_texts and some.whole is not None]
         arrays = [constants_plan(given, reader.limits)] if given else []
-        if layout.remembers and len(values.arrays) > 1:
-            # They begin together, and their items may differ.
-            layout = replace(layout, remembers=False)
+        if layout.forgets is None and len(values.arrays) > 1:
+            layout = replace(layout, forgets=TOGETHER)
         arrays += [array_plan(some, reader, layout) for some in values.arrays if not as_texts or some.whole is None]
     return {
         Key(value, "{"): [plan for plan in objects if plan is not None],

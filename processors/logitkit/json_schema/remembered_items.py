@@ -17,29 +17,45 @@ from logitkit.json_schema.objects import Objects
 if TYPE_CHECKING:
     from logitkit.json_schema.reader import Reader
 
-__all__ = ["remembered"]
+__all__ = ["label_of_items", "why_not_remembered"]
 
 # More items than this are not looked for where an array needs them.
 MOST_COUNTED = 1000
 
 
-def remembered(arrays: Arrays, reader: Reader) -> str | None:
-    """Return the label of arrays whose items a row can remember; None if a row might get stuck."""
-    places = [arrays.at(index) for index in range(len(arrays.prefix) + 1)]
-    # What `contains` asks for decides what the last items may be.
-    varied = bool(arrays.contains) or any(place != places[0] for place in places)
+def label_of_items(arrays: Arrays, reader: Reader) -> str:
+    """Return the label of arrays whose items a row remembers; arrays of the same items have the same one."""
+    number = reader.remembered.setdefault((arrays.prefix, arrays.items), len(reader.remembered))
+    return label_of(Remembers.VARIED if _is_varied(arrays) else Remembers.ALIKE, number)
+
+
+def why_not_remembered(arrays: Arrays, reader: Reader) -> str | None:
+    """Return where it is that a row might get stuck if it remembered the items of some arrays, or None if it cannot."""
+    if len(arrays.contains) > 1 or (arrays.contains and arrays.prefix):
+        return "with several keywords 'contains', or with 'contains' and 'prefixItems'"
+    places = _places(arrays)
     # At most as many items are used before any that is needed, so one of them is left.
     enough = all(_has_values(place, arrays.minimum, reader) for place in places[: arrays.minimum])
     for some in arrays.contains:
-        enough &= not arrays.prefix and _has_values(both(arrays.items, some.value), some.minimum, reader)
+        enough &= _has_values(both(arrays.items, some.value), some.minimum, reader)
         if some.maximum is not None:
             others = [both(arrays.items, wrong) for wrong in negations(some.value)]
             enough &= any(_has_values(other, arrays.minimum, reader) for other in others)
-    if not enough or len(arrays.contains) > 1 or not _may_end_anywhere(places, reader):
-        return None
-    kind = Remembers.VARIED if varied else Remembers.ALIKE
-    number = reader.remembered.setdefault((arrays.prefix, arrays.items), len(reader.remembered))
-    return label_of(kind, number)
+    if not enough:
+        return "where too few items may be left for 'minItems' or 'contains'"
+    if not _may_end_anywhere(places, reader):
+        return "where items have a largest number of members that are not listed"
+    return None
+
+
+def _places(arrays: Arrays) -> list[Conjunction]:
+    return [arrays.at(index) for index in range(len(arrays.prefix) + 1)]
+
+
+def _is_varied(arrays: Arrays) -> bool:
+    """Whether the items of different places are of different kinds, as the last ones are where `contains` asks for them."""
+    first, *others = _places(arrays)
+    return bool(arrays.contains) or any(place != first for place in others)
 
 
 def _has_values(conjunction: Conjunction, count: int, reader: Reader, levels: int = LEVELS) -> bool:

@@ -22,6 +22,7 @@ from logitkit.compiler.tokens.completion.dead_ends import NothingSpelled, may_ha
 from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
+from logitkit.json_schema.layout import AS_A_PART, TOGETHER, WITHOUT_BYTES
 from logitkit.languages.language_writer import LanguageWriter, SchemaOptions
 from logitkit.languages.size import check_size
 from logitkit.limits import Limits, check_limits
@@ -143,30 +144,30 @@ class LanguageConstraint(Constraint):
             except GrammarError as error:
                 raise ConfigurationError(f"the language with a grammar in it cannot be compiled: {error}") from None
 
-    def _nested_dfa(self, counted: bool, remembers: bool = False) -> tuple[NestedDfa, LanguageWriter]:
+    def _nested_dfa(self, counted: bool, forgets: str | None = AS_A_PART) -> tuple[NestedDfa, LanguageWriter]:
         """Compile the automaton over bytes.
 
         Args:
             counted: Whether characters of strings may be counted, and strings called.
-            remembers: Whether rows may remember the items of arrays.
+            forgets: Where it is that a row cannot remember the items of arrays; see `json_schema.layout.Layout`.
         """
         with self._one_budget():
             longest = self.vocabulary.trie.depth - 1 if counted else 0
             try:
-                return self._joined(longest, remembers)
+                return self._joined(longest, forgets)
             except MixedArrays:
-                # It is known which keyword asks to remember items where none are remembered.
-                return self._nested_dfa(counted)
+                # It is known which keyword asks for that where no items are remembered.
+                return self._nested_dfa(counted, TOGETHER)
             except PatternTooLarge:
                 if not longest or spent() > self.limits.work:
                     raise
                 # Without counts it is known which keyword of a schema asks for too many states.
-                return self._joined(0, remembers)
+                return self._joined(0, forgets)
 
-    def _joined(self, longest: int, remembers: bool) -> tuple[NestedDfa, LanguageWriter]:
+    def _joined(self, longest: int, forgets: str | None) -> tuple[NestedDfa, LanguageWriter]:
         """Compile the automaton over bytes, given the most characters of a token if they may be counted, else 0."""
         closing = bool(self.closing)
-        writer = self._writer(SchemaOptions(longest=longest, closing=closing, remembers=remembers))
+        writer = self._writer(SchemaOptions(longest=longest, closing=closing, forgets=forgets))
         nested_grammar = writer.nested_grammar(self.language.tree(writer))
         # With closing, it must be known what follows a string, so strings are not called.
         spelled = self.vocabulary.trie.single_bytes(nested_grammar.special_tokens)
@@ -203,10 +204,10 @@ class LanguageConstraint(Constraint):
                 complete_within=bool(self.closing),
             )
             return replace(made, dropped=tuple(writer.dropped), ignored=tuple(writer.ignored))
-        dfa, writer = self._nested_dfa(counted=True, remembers=True)
+        dfa, writer = self._nested_dfa(counted=True, forgets=None)
         spelled = self.vocabulary.trie.single_bytes(dfa.special_tokens)
         if dfa.remembers is not None and not can_remember(dfa, spelled):
-            dfa, writer = self._nested_dfa(counted=True)
+            dfa, writer = self._nested_dfa(counted=True, forgets=WITHOUT_BYTES)
         if dfa.shares and may_have_dead_ends(dfa, self.vocabulary):
             # Blocks, or raw text that is counted, or EOS inside of the language: see `spelled` of `nested_grammar_dfa`.
             dfa, writer = self._nested_dfa(counted=False)

@@ -30,6 +30,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.grammars.checks import check_names_of_tokens
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.json_schema.compile import Compiled
+from logitkit.json_schema.layout import AS_A_PART
 from logitkit.languages.language_symbols import LanguageSymbols, spelled_out
 from logitkit.limits import Limits
 from logitkit.patterns.construction import concatenate
@@ -48,14 +49,14 @@ class SchemaOptions(NamedTuple):
             they may not.
         called: Whether the object or array that a schema describes is called.
         closing: Whether a text that has begun must be completed within a number of tokens.
-        remembers: Whether rows may remember the items of arrays.
+        forgets: Where it is that a row cannot remember the items of arrays; see `json_schema.layout.Layout`.
     """
 
     fragments: bool = True
     longest: int = 0
     called: bool = True
     closing: bool = False
-    remembers: bool = False
+    forgets: str | None = AS_A_PART
 
 
 class LanguageWriter(LanguageSymbols):

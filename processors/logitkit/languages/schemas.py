@@ -106,7 +106,7 @@ class JsonValue(Language):
                     any_order=self.any_order,
                     closing=options.closing,
                     resources=self.resources,
-                    remembers=options.remembers,
+                    forgets=options.forgets,
                 )
                 work = spent()
             known = made, work

@@ -35,6 +35,8 @@ class AutomatonState(NamedTuple):
     generation: Tensor
     state: Tensor
 
+    runs_on_host = False
+
     @classmethod
     def neutral(cls, context: Context) -> AutomatonState:
         """Return the state of rows without a constraint."""

@@ -46,6 +46,8 @@ class BranchingState(NamedTuple):
     most: Tensor
     narrowed: Tensor
 
+    runs_on_host = False
+
     @classmethod
     def neutral(cls, context: Context) -> BranchingState:
         """Return the state of rows without a constraint."""

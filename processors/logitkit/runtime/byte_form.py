@@ -15,7 +15,6 @@ from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import LogitkitError
 from logitkit.patterns.charset import CharSet
 from logitkit.runtime.compiled_language import CompiledLanguage
-from logitkit.runtime.remembering.byte_steps import bind
 from logitkit.runtime.walk import Walk
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -87,6 +86,8 @@ class ByteForm(NamedTuple):
         )
         automaton = replace(self.automaton, nesting=deeper, layers=layers)
         if automaton.remembers is not None:
+            from logitkit.runtime.remembering.byte_steps import bind
+
             bind(automaton, self.constraint.vocabulary)
         return Walk.start(automaton).after(*history, *(self.byte_ids[byte] for byte in data)).is_live
 

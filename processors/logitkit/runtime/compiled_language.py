@@ -10,7 +10,6 @@ from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.limits import Limits, check_limits
 from logitkit.runtime.registry_user import RegistryUser
-from logitkit.runtime.remembering.byte_steps import bind
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.marker import check_vocabulary
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -105,6 +104,8 @@ class CompiledLanguage(RegistryUser):
         automaton = shared_by(self.vocabulary).automaton((*parts, self.limits), self._compile, self.limits)
         object.__setattr__(self, "automaton", automaton)
         if automaton.remembers is not None:
+            from logitkit.runtime.remembering.byte_steps import bind
+
             bind(automaton, self.vocabulary)
 
     def _check_closing(self, closing: bool | int, language: str, takes: str = "takes") -> None:

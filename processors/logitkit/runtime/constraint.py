@@ -24,8 +24,6 @@ from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.device_rows import advance_on_device, mask_on_device
 from logitkit.runtime.examples import example_text, matches_text
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
-from logitkit.runtime.remembering.remembering_state import RememberingState
-from logitkit.runtime.remembering.steps import advance_remembering, mask_remembering
 from logitkit.runtime.shared import shared_by
 
 __all__ = ["Constraint"]
@@ -71,8 +69,12 @@ class Constraint(CompiledLanguage):
             )
         stack = _empty_stacks(context, self.automaton.nesting.max_depth)
         state = ConstraintState(AutomatonState.start(self, context), stack, self.tokens_left(context))
-        # Only arrays whose items must differ make a row remember more.
-        return state if self.automaton.remembers is None else cast(ConstraintState, RememberingState.start(state))
+        if self.automaton.remembers is None:
+            return state
+        # Only arrays whose items must differ make a row remember more, which few programs meet.
+        from logitkit.runtime.remembering.remembering_state import RememberingState
+
+        return cast(ConstraintState, RememberingState.start(state))
 
     @classmethod
     def neutral_state(cls, context: Context) -> ConstraintState:
@@ -99,7 +101,9 @@ class Constraint(CompiledLanguage):
         slots = state.slots
         check_tokens(type(self).__name__, len(slots), tokens)
         self._check_frames(state)
-        if isinstance(state, RememberingState):
+        if state.runs_on_host:
+            from logitkit.runtime.remembering.steps import advance_remembering
+
             return advance_remembering(self.registry, state, tokens)
         if by_tensors(slots):
             return state.at_positions(advance_on_device(self.registry.layout_on(slots.device), state.positions, tokens))
@@ -114,7 +118,9 @@ class Constraint(CompiledLanguage):
         """
         logits = own_rows(type(self).__name__, len(state.slots), logits)
         self._check_frames(state)
-        if isinstance(state, RememberingState):
+        if state.runs_on_host:
+            from logitkit.runtime.remembering.steps import mask_remembering
+
             return state, mask_remembering(self.registry, state, logits)
         if by_tensors(logits):
             return state, mask_on_device(self.registry.layout_on(logits.device), state.positions, logits)

@@ -38,6 +38,8 @@ class ConstraintState(NamedTuple):
     stack: Annotated[Tensor, Fill(0)]
     left: Tensor
 
+    runs_on_host = False
+
     @property
     def row_states(self) -> Tensor:
         """[B] int64: 0 where a row is dead, 1 where it is finished, else more."""

@@ -23,6 +23,9 @@ Numbers: TypeAlias = tuple[list[Any], ...]
 class RowState(Protocol):
     """A state whose rows the executors can advance and mask."""
 
+    runs_on_host: bool
+    """Whether its steps run on the host, wherever its tensors are."""
+
     @property
     def row_states(self) -> Tensor:
         """[B] int64: 0 where a row is dead, 1 where it is finished, else more."""

@@ -8,11 +8,8 @@ from typing import Any
 from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, reads_max_length
-from logitkit.runtime.branching_state import BranchingState
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.constraint_row import ConstraintRow
-from logitkit.runtime.constraint_state import ConstraintState
-from logitkit.runtime.remembering.remembering_state import RememberingState
 
 __all__ = ["can_step", "first_state", "row_of"]
 
@@ -37,9 +34,7 @@ def first_state(processor: Processor[Any], columns: int) -> Any:
 
 def row_of(processor: Processor[Any], state: Any) -> ConstraintRow | None:
     """Return the row of a state of a processor that `can_step`, or None if the state is not that of one row on the CPU."""
-    if not (
-        isinstance(processor, Constraint) and isinstance(state, ConstraintState | BranchingState | RememberingState)
-    ):
+    if not (isinstance(processor, Constraint) and hasattr(state, "host_rows")):
         return None
     if len(state.slots) != 1 or state.slots.device.type != "cpu":
         return None

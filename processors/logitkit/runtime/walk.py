@@ -15,7 +15,6 @@ from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, packed
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.runtime.branching_row import BranchingRow
 from logitkit.runtime.constraint_row import ConstraintRow, StackRow
-from logitkit.runtime.remembering.remembering_row import RememberingRow
 
 __all__ = ["Walk", "random_walk"]
 
@@ -45,6 +44,8 @@ class Walk:
         if automaton.layers:
             return cls(BranchingRow(registry, 1, 0, [(automaton.start, nothing)], MOST))
         if automaton.remembers is not None:
+            from logitkit.runtime.remembering.remembering_row import RememberingRow
+
             return cls(RememberingRow(registry, 1, 0, automaton.start, nothing))
         return cls(StackRow(registry, 1, 0, automaton.start, nothing, left))
 

@@ -13,5 +13,6 @@ assembly             all parts as one automaton over bytes
 live                 the same without the states that lead nowhere
 token_limits         free text of a limited number of tokens
 text_regions         free text as fragments, so that the effects of tokens in it are known
+remembered_arrays    arrays whose items must differ: the labels that say where they begin
 dfa                  all these steps, one after another
 """

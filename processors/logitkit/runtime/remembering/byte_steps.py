@@ -13,7 +13,7 @@ from logitkit.compiler.tokens.tables.counted_state import StateAndCount
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import Packed
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.runtime.remembering.item_tokens import ItemTokens, Mode
+from logitkit.runtime.remembering.item_tokens import ItemTokens, JsonMode
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ByteSteps", "bind", "steps_of"]
@@ -95,7 +95,7 @@ class ByteSteps:
         legal: list[int] = ids[self.automaton.legal(key)[self.automaton.class_of[ids]]].tolist()
         return legal
 
-    def shaped(self, state: int, stack: Packed, mode: Mode, begins_value: bool) -> ShapedTokens:
+    def shaped(self, state: int, stack: Packed, mode: JsonMode, begins_value: bool) -> ShapedTokens:
         """Return the tokens that the automaton allows and that have a shape; see `ItemTokens.shape`."""
         key = self.automaton.mask_key(state, stack, NO_LIMIT), mode, begins_value
         found = self._shaped.get(key)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.tables.packed_stacks import Packed
 from logitkit.runtime.remembering.byte_steps import ByteSteps
-from logitkit.runtime.remembering.item_tokens import Mode
+from logitkit.runtime.remembering.item_tokens import JsonMode
 from logitkit.runtime.remembering.open_values import Level, OpenArray, OpenObject
 from logitkit.runtime.remembering.spelling import Member, SpelledObjects, spelled_number, spelled_object
 from logitkit.runtime.remembering.used_items import END, UsedItems
@@ -55,7 +55,7 @@ class ItemPosition(NamedTuple):
 
     state: int
     stack: Packed
-    mode: Mode = Mode.OUTSIDE
+    mode: JsonMode = JsonMode.OUTSIDE
     text: bytes = b""
     levels: tuple[Level, ...] = ()
     known: SpelledObjects = NO_OBJECTS
@@ -72,12 +72,12 @@ class ItemPosition(NamedTuple):
             return None
         # `_replace` takes several times as long.
         moved = ItemPosition(state, stack, self.mode, self.text, self.levels, self.known)
-        if self.mode is Mode.ESCAPED:
-            return moved.written(byte, Mode.STRING)
-        if self.mode is Mode.STRING:
-            mode = Mode.ESCAPED if byte == BACKSLASH else Mode.OUTSIDE if byte == QUOTE else Mode.STRING
+        if self.mode is JsonMode.ESCAPED:
+            return moved.written(byte, JsonMode.STRING)
+        if self.mode is JsonMode.STRING:
+            mode = JsonMode.ESCAPED if byte == BACKSLASH else JsonMode.OUTSIDE if byte == QUOTE else JsonMode.STRING
             found = moved.written(byte, mode)
-            return found.with_item(steps, self) if found is not None and mode is Mode.OUTSIDE else found
+            return found.with_item(steps, self) if found is not None and mode is JsonMode.OUTSIDE else found
         if byte in ENDS_NUMBER and self._in_number:
             ended = moved.with_number(steps, self)
             if ended is None:
@@ -98,12 +98,12 @@ class ItemPosition(NamedTuple):
     @property
     def begins_value(self) -> bool:
         """Whether a value or a name may begin here."""
-        return self.mode is Mode.OUTSIDE and self.text[-1:] in b"[{,:"
+        return self.mode is JsonMode.OUTSIDE and self.text[-1:] in b"[{,:"
 
     @property
     def _in_number(self) -> bool:
         """Whether the last byte belongs to a number, which may be complete."""
-        return self.mode is Mode.OUTSIDE and self.text[-1:] in NUMERIC and bool(self.text)
+        return self.mode is JsonMode.OUTSIDE and self.text[-1:] in NUMERIC and bool(self.text)
 
     @property
     def innermost(self) -> Level | None:
@@ -140,7 +140,7 @@ class ItemPosition(NamedTuple):
         name = self.text[level.member : level.colon]
         return any(name == other for other, _ in level.members)
 
-    def written(self, byte: int, mode: Mode = Mode.OUTSIDE) -> ItemPosition | None:
+    def written(self, byte: int, mode: JsonMode = JsonMode.OUTSIDE) -> ItemPosition | None:
         """Return the position with one more byte of text, unless an item would be used up."""
         text = self.text + bytes((byte,))
         found = ItemPosition(self.state, self.stack, mode, text, self.levels, self.known)
@@ -161,9 +161,9 @@ class ItemPosition(NamedTuple):
         if isinstance(level, OpenArray) and level.begin < 0:
             level = OpenArray(level.items, len(self.text), False, before.state, before.stack)
             levels = (*levels[:-1], level)
-        mode = Mode.STRING if byte == QUOTE else Mode.OUTSIDE
+        mode = JsonMode.STRING if byte == QUOTE else JsonMode.OUTSIDE
         found = self._replace(levels=levels).written(byte, mode)
-        if found is None or mode is Mode.STRING:
+        if found is None or mode is JsonMode.STRING:
             return found
         if byte in OPENING:
             begin = len(found.text)
@@ -267,7 +267,7 @@ def following_from(steps: ByteSteps, state: int, stack: Packed) -> Callable[[byt
             read.append(after)
         at = read[len(begin)]
         legal = steps.legal(at.state, at.stack)
-        if at.mode is Mode.OUTSIDE:
+        if at.mode is JsonMode.OUTSIDE:
             legal = legal.translate(None, SPACE)
             if not at.levels:
                 # Of a number that may be complete, or before the first item.

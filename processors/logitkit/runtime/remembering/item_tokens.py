@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["ItemTokens", "Mode", "Shape"]
+__all__ = ["ItemTokens", "JsonMode", "Shape"]
 
 REMEMBERED_BYTES = 2**22
 
@@ -26,7 +26,7 @@ OPENING, CLOSING, SPACE = b"[{", b"]}", b" \t\n\r"
 NO_IDS = np.zeros(0, np.int64)
 
 
-class Mode(Enum):
+class JsonMode(Enum):
     """Where a byte of a JSON text stands."""
 
     OUTSIDE = "outside of strings"
@@ -69,16 +69,16 @@ class ItemTokens:
         self._order = trie.tokens
         self.longest = trie.depth - 1
         self._known: BoundedCache[bytes, NDArray[np.int64]] = BoundedCache(REMEMBERED_BYTES)
-        self._shapes: dict[tuple[int, Mode, bool], Shape] = {}
+        self._shapes: dict[tuple[int, JsonMode, bool], Shape] = {}
 
     @cached_property
     def _sorted(self) -> list[bytes]:
         texts = self.texts
         return [texts[token] or b"" for token in self._order.tolist()]
 
-    def shaped(self, mode: Mode) -> NDArray[np.int64]:
+    def shaped(self, mode: JsonMode) -> NDArray[np.int64]:
         """Return the ids of tokens whose shape matters where they begin in a mode, ascending: for others, it is empty."""
-        return self._outside if mode is Mode.OUTSIDE else self._quoted
+        return self._outside if mode is JsonMode.OUTSIDE else self._quoted
 
     @cached_property
     def openers(self) -> NDArray[np.int64]:
@@ -108,7 +108,7 @@ class ItemTokens:
             found = self._known.keep(text, self._order[first:last].astype(np.int64), 8 * (last - first) + 100)
         return found
 
-    def shape(self, token: int, mode: Mode, begins_value: bool) -> Shape:
+    def shape(self, token: int, mode: JsonMode, begins_value: bool) -> Shape:
         """Return the shape of a token.
 
         Args:
@@ -123,17 +123,17 @@ class ItemTokens:
         return found
 
 
-def _shape(text: bytes, mode: Mode, begins_value: bool) -> Shape:
+def _shape(text: bytes, mode: JsonMode, begins_value: bool) -> Shape:
     """Return the shape of a text that begins in a mode, and where a value may begin or not."""
     begins = -1
     # Whether a value has begun in the token, since the last comma.
     has_begun = begins_value
     is_whole = ends = has_space = False
     for at, byte in enumerate(text):
-        if mode is Mode.ESCAPED:
-            mode = Mode.STRING
-        elif mode is Mode.STRING:
-            mode = Mode.ESCAPED if byte == BACKSLASH else Mode.OUTSIDE if byte == QUOTE else mode
+        if mode is JsonMode.ESCAPED:
+            mode = JsonMode.STRING
+        elif mode is JsonMode.STRING:
+            mode = JsonMode.ESCAPED if byte == BACKSLASH else JsonMode.OUTSIDE if byte == QUOTE else mode
         elif byte in SPACE:
             has_space = True
         elif byte == COMMA or byte in CLOSING:
@@ -144,5 +144,5 @@ def _shape(text: bytes, mode: Mode, begins_value: bool) -> Shape:
         else:
             has_begun = True
             begins = len(text) - at - 1 if byte in OPENING and begins < 0 else begins
-            mode = Mode.STRING if byte == QUOTE else mode
+            mode = JsonMode.STRING if byte == QUOTE else mode
     return Shape(begins, is_whole, ends, has_space)

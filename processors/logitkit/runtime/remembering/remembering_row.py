@@ -107,7 +107,7 @@ class RememberingRow(StackRow):
 
     def _advance_by_bytes(self, text: bytes, steps: ByteSteps) -> bool:
         """Read the text of a token, and return whether it is legal as far as items are concerned."""
-        reader = _Reader(steps, self.current, self.stack, self.position, self.memory)
+        reader = _TokenReader(steps, self.current, self.stack, self.position, self.memory)
         if not reader.read(text):
             return False
         self.position, self.memory = reader.position, reader.memory
@@ -129,7 +129,7 @@ class RememberingRow(StackRow):
         text = steps.tokens.texts[token] or b""
         if self.position is None and OPENING not in text:
             return True
-        return _Reader(steps, self.current, self.stack, self.position, self.memory).read(text)
+        return _TokenReader(steps, self.current, self.stack, self.position, self.memory).read(text)
 
     def mask(self, columns: int) -> RowMask | None:
         """Return the mask of the row for logits with this many columns; see `ConstraintRow.mask`."""
@@ -153,7 +153,7 @@ class RememberingRow(StackRow):
         walked = [
             token
             for token in self._doubtful(steps)
-            if not _Reader(steps, self.current, self.stack, self.position, self.memory).read(
+            if not _TokenReader(steps, self.current, self.stack, self.position, self.memory).read(
                 steps.tokens.texts[token] or b""
             )
         ]
@@ -177,7 +177,7 @@ class RememberingRow(StackRow):
             yield from shaped.ends
 
 
-class _Reader:
+class _TokenReader:
     """Reads the bytes of a token.
 
     Args:

@@ -43,6 +43,8 @@ class RememberingState(NamedTuple):
     began: Tensor
     text: Annotated[Tensor, Fill(NONE)]
 
+    runs_on_host = True
+
     @classmethod
     def start(cls, rows: ConstraintState) -> RememberingState:
         """Return the state of rows that have remembered nothing."""

@@ -54,6 +54,8 @@ class ByteSteps:
         self._legal: BoundedCache[tuple[int, Packed], bytes] = BoundedCache(REMEMBERED_BYTES)
         self._shaped: BoundedCache[Any, ShapedTokens] = BoundedCache(REMEMBERED_BYTES)
         self._openers: BoundedCache[Any, list[int]] = BoundedCache(REMEMBERED_BYTES)
+        # What may follow beginnings of items.
+        self.following: BoundedCache[tuple[int, Packed, bytes], frozenset[bytes]] = BoundedCache(REMEMBERED_BYTES)
         self.positions: BoundedCache[tuple[int, Packed, bytes], Any] = BoundedCache(2 * REMEMBERED_BYTES)
 
     def after(self, state: int, stack: Packed, byte: int) -> tuple[int, Packed]:

@@ -254,6 +254,18 @@ def following_from(steps: ByteSteps, state: int, stack: Packed) -> Callable[[byt
     read, last = [ItemPosition(state, stack)], b""
 
     def following(begin: bytes) -> frozenset[bytes] | None:
+        key = state, stack, begin
+        found = steps.following.get(key)
+        if found is None:
+            at = position(begin)
+            if at is None:
+                # An item of another kind.
+                return None
+            # The last token of an item is tried many times.
+            found = steps.following.keep(key, _following(at, begin, steps), 200 + len(stack) + len(begin))
+        return found
+
+    def position(begin: bytes) -> ItemPosition | None:
         nonlocal last
         if not last.startswith(begin):
             same = takewhile(lambda pair: pair[0] == pair[1], zip(last, begin, strict=False))
@@ -262,18 +274,21 @@ def following_from(steps: ByteSteps, state: int, stack: Packed) -> Callable[[byt
         while len(read) <= len(begin):
             after = read[-1].after(begin[len(read) - 1], steps)
             if after is None:
-                # An item of another kind.
                 return None
             read.append(after)
-        at = read[len(begin)]
-        legal = steps.legal(at.state, at.stack)
-        if at.mode is JsonMode.OUTSIDE:
-            legal = legal.translate(None, SPACE)
-            if not at.levels:
-                # Of a number that may be complete, or before the first item.
-                ends = bool(begin) and not ENDS.isdisjoint(legal)
-                found = {bytes((byte,)) for byte in legal if byte not in ENDS}
-                return frozenset({*found, END} if ends else found)
-        return frozenset(bytes((byte,)) for byte in legal if at.may_be_followed_by(byte, steps))
+        return read[len(begin)]
 
     return following
+
+
+def _following(at: ItemPosition, begin: bytes, steps: ByteSteps) -> frozenset[bytes]:
+    """Return what may follow a beginning of an item, given the position after it."""
+    legal = steps.legal(at.state, at.stack)
+    if at.mode is JsonMode.OUTSIDE:
+        legal = legal.translate(None, SPACE)
+        if not at.levels:
+            # Of a number that may be complete, or before the first item.
+            ends = bool(begin) and not ENDS.isdisjoint(legal)
+            found = {bytes((byte,)) for byte in legal if byte not in ENDS}
+            return frozenset({*found, END} if ends else found)
+    return frozenset(bytes((byte,)) for byte in legal if at.may_be_followed_by(byte, steps))

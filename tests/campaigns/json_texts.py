@@ -43,8 +43,8 @@ def written(texts: Accepted, seed: int, count: int, tried: Counter[str]) -> Iter
         for number in range(count):
             try:
                 yield texts.constraint.example(seed + number).encode()
-            except ConfigurationError as error:
-                assert "no way to complete" in str(error)
+            except ConfigurationError:
+                # No way to an end was found among thousands.
                 tried["texts given up, since their writer found no way to an end"] += 1
         return
     rng, writer = random.Random(seed), Writer(texts.dfa)

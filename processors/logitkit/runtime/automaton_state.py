@@ -35,7 +35,10 @@ class AutomatonState(NamedTuple):
     generation: Tensor
     state: Tensor
 
-    runs_on_host = False
+    @property
+    def runs_on_host(self) -> bool:
+        """Whether steps run on the host, wherever the tensors are."""
+        return False
 
     @classmethod
     def neutral(cls, context: Context) -> AutomatonState:

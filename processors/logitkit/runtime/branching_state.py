@@ -46,7 +46,10 @@ class BranchingState(NamedTuple):
     most: Tensor
     narrowed: Tensor
 
-    runs_on_host = False
+    @property
+    def runs_on_host(self) -> bool:
+        """Whether steps run on the host, wherever the tensors are."""
+        return False
 
     @classmethod
     def neutral(cls, context: Context) -> BranchingState:

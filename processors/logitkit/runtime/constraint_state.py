@@ -38,7 +38,10 @@ class ConstraintState(NamedTuple):
     stack: Annotated[Tensor, Fill(0)]
     left: Tensor
 
-    runs_on_host = False
+    @property
+    def runs_on_host(self) -> bool:
+        """Whether steps run on the host, wherever the tensors are."""
+        return False
 
     @property
     def row_states(self) -> Tensor:

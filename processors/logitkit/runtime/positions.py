@@ -23,8 +23,10 @@ Numbers: TypeAlias = tuple[list[Any], ...]
 class RowState(Protocol):
     """A state whose rows the executors can advance and mask."""
 
-    runs_on_host: bool
-    """Whether its steps run on the host, wherever its tensors are."""
+    @property
+    def runs_on_host(self) -> bool:
+        """Whether its steps run on the host, wherever its tensors are."""
+        ...
 
     @property
     def row_states(self) -> Tensor:

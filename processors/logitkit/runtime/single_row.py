@@ -38,4 +38,5 @@ def row_of(processor: Processor[Any], state: Any) -> ConstraintRow | None:
         return None
     if len(state.slots) != 1 or state.slots.device.type != "cpu":
         return None
-    return state.host_rows(processor.registry)[0]
+    found: ConstraintRow = state.host_rows(processor.registry)[0]
+    return found

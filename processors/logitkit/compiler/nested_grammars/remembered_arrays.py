@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Remembers(IntEnum):
-    """What a row remembers in an array that begins in a state."""
+    """The items of an array that a row remembers, as the state after its bracket says."""
 
     NOTHING = 0
     ALIKE = 1

@@ -48,13 +48,13 @@ class ByteSteps:
         assert automaton.remembers is not None
         self.automaton, self.tokens = automaton, tokens
         self._remembers = automaton.remembers.tolist()
-        # A byte that is no token is not read anywhere.
+        # No text has a byte that is not a token.
         self._is_token = np.array(tokens.byte_ids) >= 0
         self._class_of_byte = automaton.class_of[list(tokens.byte_ids)]
         self._legal: BoundedCache[tuple[int, Packed], bytes] = BoundedCache(REMEMBERED_BYTES)
         self._shaped: BoundedCache[Any, ShapedTokens] = BoundedCache(REMEMBERED_BYTES)
         self._openers: BoundedCache[Any, list[int]] = BoundedCache(REMEMBERED_BYTES)
-        # What may follow beginnings of items.
+        # The bytes that may follow beginnings of items.
         self.following: BoundedCache[tuple[int, Packed, bytes], frozenset[bytes]] = BoundedCache(REMEMBERED_BYTES)
         self.positions: BoundedCache[tuple[int, Packed, bytes], Any] = BoundedCache(2 * REMEMBERED_BYTES)
 

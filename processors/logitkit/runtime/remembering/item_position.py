@@ -185,7 +185,7 @@ class ItemPosition(NamedTuple):
         else:
             items = level.items
             if items is not None and items.varied:
-                # What an item of the next place may be decides which beginnings lead nowhere.
+                # Which beginnings lead nowhere depends on the items that are possible in the next place.
                 items = UsedItems(varied=True).with_items(items.items, following_from(steps, self.state, self.stack))
             if items is not None and items.is_exhausted:
                 return None
@@ -287,7 +287,7 @@ def _following(at: ItemPosition, begin: bytes, steps: ByteSteps) -> frozenset[by
     if at.mode is JsonMode.OUTSIDE:
         legal = legal.translate(None, SPACE)
         if not at.levels:
-            # Of a number that may be complete, or before the first item.
+            # A number may be complete here, or an item has not begun.
             ends = bool(begin) and not ENDS.isdisjoint(legal)
             found = {bytes((byte,)) for byte in legal if byte not in ENDS}
             return frozenset({*found, END} if ends else found)

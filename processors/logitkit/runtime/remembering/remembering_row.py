@@ -61,7 +61,7 @@ class RememberingRow(StackRow):
         generation: That of the slot.
         current: The state, with its count.
         stack: The frames of the open brackets.
-        memory: What it remembers.
+        memory: The text that it remembers.
     """
 
     __slots__ = ("memory", "position")
@@ -185,7 +185,7 @@ class _TokenReader:
         state: The state before the token.
         stack: The stack before it.
         position: The position before it.
-        memory: What is remembered before it.
+        memory: The text that is remembered before it.
     """
 
     def __init__(

@@ -43,7 +43,10 @@ class RememberingState(NamedTuple):
     began: Tensor
     text: Annotated[Tensor, Fill(NONE)]
 
-    runs_on_host = True
+    @property
+    def runs_on_host(self) -> bool:
+        """Whether steps run on the host, wherever the tensors are."""
+        return True
 
     @classmethod
     def start(cls, rows: ConstraintState) -> RememberingState:
@@ -137,7 +140,7 @@ class RememberingState(NamedTuple):
         """Return the state, whose automata are already bound.
 
         Raises:
-            StateFileError: What a row remembers is impossible for its automaton.
+            StateFileError: The text that a row remembers is impossible for its automaton.
         """
         for number, row in enumerate(self.host_rows(processor.registry)):
             if isinstance(row, NeutralRow):

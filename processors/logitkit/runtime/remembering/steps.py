@@ -5,6 +5,8 @@ On a device, a step waits for its tokens, and its logits are masked on the host.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
@@ -13,14 +15,16 @@ from logitkit.errors import ProcessorError
 from logitkit.protocol.state import to
 from logitkit.runtime.automaton_registry import AutomatonRegistry
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
-from logitkit.runtime.remembering.remembering_state import RememberingState
+from logitkit.runtime.positions import RowState
 
 __all__ = ["advance_remembering", "mask_remembering"]
 
 HOST = torch.device("cpu")
 
+S = TypeVar("S", bound=RowState)
 
-def advance_remembering(registry: AutomatonRegistry, state: RememberingState, tokens: Tensor) -> RememberingState:
+
+def advance_remembering(registry: AutomatonRegistry, state: S, tokens: Tensor) -> S:
     """Return the state after tokens; see `advance_on_host`.
 
     Raises:
@@ -32,7 +36,7 @@ def advance_remembering(registry: AutomatonRegistry, state: RememberingState, to
     return to(advance_on_host(registry, to(state, HOST), tokens.to(HOST)), tokens.device)
 
 
-def mask_remembering(registry: AutomatonRegistry, state: RememberingState, logits: Tensor) -> Tensor:
+def mask_remembering(registry: AutomatonRegistry, state: RowState, logits: Tensor) -> Tensor:
     """Mask logits; see `mask_on_host`.
 
     Raises:

@@ -119,7 +119,8 @@ class RememberingRow(StackRow):
     @staticmethod
     def _kept(steps: ByteSteps, key: tuple[int, Packed, bytes], at: ItemPosition) -> ItemPosition:
         # Its items are parts of its text, each again as long.
-        return steps.positions.keep(key, at, 500 + 4 * len(key[2]))
+        kept: ItemPosition = steps.positions.keep(key, at, 500 + 4 * len(key[2]))
+        return kept
 
     def allows(self, token: int) -> bool:
         """Whether a token is legal."""

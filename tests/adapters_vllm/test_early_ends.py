@@ -76,6 +76,7 @@ def test_bad_words_of_several_tokens_may_end_only_what_nests() -> None:
         ({"regex": "[0-9]*"}, b"", False),
         ({"regex": "[0-9]{4}", "stop_strings": ["2"]}, b"12", False),
         ({"regex": "[0-9]{4}", "stop_strings": ["3"]}, b"12", True),
+        ({"regex": "[0-9]{4}", "stop_strings": [{"pattern": "[02]"}]}, b"12", False),
         ({"regex": "[0-9]{4}", "loop_stop": 3}, b"111", False),
         ({"regex": "[0-9]{4}", "loop_stop": 3}, b"112", True),
         ({"regex": "[0-9]{4}", "forced_eos": 3}, b"12", False),

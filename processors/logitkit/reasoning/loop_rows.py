@@ -18,6 +18,7 @@ from torch import Tensor
 from logitkit.reasoning.loop_state import LAST_OPEN, LoopPhase, LoopState
 from logitkit.reasoning.section_states import SectionStates
 from logitkit.runtime.automaton_registry import NEUTRAL, AutomatonRegistry
+from logitkit.runtime.automaton_state import AutomatonState
 
 __all__ = ["advance_rows"]
 
@@ -45,8 +46,9 @@ def advance_rows(
     if tokens.dim() == 2 and tokens.shape[1] == 1:
         tokens = tokens[:, 0]
     given = tokens.tolist()
-    if tokens.dim() == 1 and _are_all_watched(state, eos_ids, given):
-        return _all_watched(state, tokens.numpy())
+    found = _by_one_token(state, registry, size, eos_ids, given) if tokens.dim() == 1 and given else None
+    if found is not None:
+        return found
     runs = given if tokens.dim() == 2 else [[token] for token in given]
     rows = [_LoopRow(state, row, registry, size, eos_ids) for row in range(len(runs))]
     for row, run in zip(rows, runs, strict=True):
@@ -68,34 +70,60 @@ def _stacked(rows: list[Integers], like: Tensor) -> Tensor:
     return torch.from_numpy(np.array(rows, np.int32)) if rows else like
 
 
-def _are_all_watched(state: LoopState, eos_ids: Sequence[int], tokens: list[int]) -> bool:
-    """Whether all rows are in the first phase and without markers, and each has a token that does not end it."""
-    goes_on = bool(tokens) and min(tokens) >= 0 and not state.has_sections.shape[1]
-    return goes_on and not any(end in tokens for end in eos_ids) and not any(state.phase.tolist())
-
-
-def _all_watched(state: LoopState, tokens: Integers) -> LoopState:
-    """Return the state after one token of each row, all of them in the first phase and without markers."""
-    newest = tokens.astype(np.int32)[:, None]
-    before, needed, left = state.window.numpy(), state.needed.numpy(), state.left
-    run = state.run.numpy() + 1
-    run *= before == newest
-    window = np.empty_like(before)
-    window[:, :1] = newest
-    window[:, 1:] = before[:, :-1]
-    found = run >= needed
+def _by_one_token(
+    state: LoopState, registry: AutomatonRegistry, size: int, eos_ids: Sequence[int], tokens: list[int]
+) -> LoopState | None:
+    """Return the state after one token of each row, or None where rows need a look at their markers, which is rare."""
+    at, _, phase, left, window, run, needed_runs, has_sections = state
+    phases, before, run_before, needed = phase.tolist(), window.numpy(), run.numpy(), needed_runs.numpy()
+    if LoopPhase.CLOSING in phases or not before.size:
+        return None
+    goes_on = [
+        token >= 0 and was <= LAST_OPEN and token not in eos_ids for token, was in zip(tokens, phases, strict=True)
+    ]
+    newest = np.array(tokens, np.int32)[:, None]
+    after = run_before + 1
+    after *= before == newest
+    latest = np.empty_like(before)
+    latest[:, :1] = newest
+    latest[:, 1:] = before[:, :-1]
+    found = after >= needed
     # Periods that are too long for a row come last. In rows of one configuration, there are none.
-    if not needed[:, -1].all():
+    if not all(needed[:, -1].tolist()):
         too_long = needed == 0
-        window[too_long] = -1
+        latest[too_long] = -1
         found &= ~too_long
-    if left.any():
-        left = (left - 1).clamp(min=0)
-    after = state._replace(window=torch.from_numpy(window), run=torch.from_numpy(run), left=left)
-    if not found.any():
-        return after
-    looped = found.any(1) & (left.numpy() == 0)
-    return after._replace(phase=torch.from_numpy(np.where(looped, LoopPhase.LOOPED, state.phase.numpy())))
+    if not all(goes_on):
+        live = np.array(goes_on)[:, None]
+        after, latest, found = np.where(live, after, run_before), np.where(live, latest, before), found & live
+        ends = [token in eos_ids for token in tokens]
+        phase = _column([_AFTER_END.get(was, was) if end else was for was, end in zip(phases, ends, strict=True)])
+    remaining = left.tolist()
+    if any(remaining):
+        remaining = [max(n - 1, 0) if reads else n for n, reads in zip(remaining, goes_on, strict=True)]
+        left = _column(remaining)
+    if found.any():
+        looped = found.any(1) & (np.array(remaining) == 0)
+        if has_sections.shape[1] and looped.any():
+            return None
+        phase = torch.from_numpy(np.where(looped, LoopPhase.LOOPED, phase.numpy()))
+    if has_sections.shape[1]:
+        at = _sections_after(state, registry, size, tokens, goes_on)
+    return LoopState(
+        at, state.inside, phase, left, torch.from_numpy(latest), torch.from_numpy(after), needed_runs, has_sections
+    )
+
+
+def _sections_after(
+    state: LoopState, registry: AutomatonRegistry, size: int, tokens: list[int], goes_on: list[bool]
+) -> AutomatonState:
+    """Return where rows are between their markers after one token of each."""
+    columns = (state.at.slot, state.at.generation, state.at.state)
+    states = [
+        registry.automaton(slot, generation).next(at, token) if slot != NEUTRAL and reads and token < size else at
+        for slot, generation, at, token, reads in zip(*(c.tolist() for c in columns), tokens, goes_on, strict=True)
+    ]
+    return state.at._replace(state=_column(states))
 
 
 class _LoopRow:

@@ -216,8 +216,14 @@ def test_other_refusals() -> None:
         lk.StopStrings([re.compile(r"(a)\1")], AB)
     with pytest.raises(PatternTooLarge, match="more than 100 states"):
         lk.StopStrings([re.compile("a[ab]{12}c")], vocabulary(), limits=lk.Limits(states=100))
-    with pytest.raises(PatternTooLarge, match="steps"):
+    with pytest.raises(
+        PatternTooLarge, match=r"steps.*\. In a stop, repeat characters of one byte, such as \[0-9\] in place of"
+    ):
         lk.StopStrings([re.compile("a[ab]{30}c")], vocabulary())
+    # Digits of several bytes.
+    with pytest.raises(PatternTooLarge):
+        lk.StopStrings([re.compile(r"\d{4}-\d{2}-\d{2}")], vocabulary())
+    assert lk.StopStrings([re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)], vocabulary()).automaton.states < 30
     with pytest.raises(ConfigurationError, match=r"stops\[0\] is the pattern 'a\*'"):
         lk.from_config({"stop_strings": [{"pattern": "a*"}]}, vocabulary())
     for wrong in ({"pattern": 3}, {"pattern": "a", "flags": "i"}):

@@ -17,6 +17,7 @@ from logitkit.compiler.bytes.occurrences import Occurrences
 from logitkit.compiler.bytes.pattern_occurrences import pattern_occurrences
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.errors import PatternTooLarge
 from logitkit.limits import UNBOUNDED, Limits
 from logitkit.stopping.stop_pattern import StopPattern
 from logitkit.vocabulary.marker import token_of
@@ -29,6 +30,9 @@ FIRED = DEAD
 
 # The class of tokens that lead to `FIRED` from every state.
 FIRING_CLASS = 0
+
+# A state knows for each match how many bytes it has, so that one character of several lengths makes many states.
+ADVICE = "In a stop, repeat characters of one byte, such as [0-9] in place of \\d, and only a few where another match may begin"
 
 # The number of states is limited when the automaton is built, and that limits the table: a token is listed only in states where
 # it continues a stop, so the entries are at most the bytes of all stops times the tokens that start with the same byte.
@@ -107,9 +111,12 @@ class StopAutomaton:
         found = numbered(named_occurrences([names.named(text) for _, text in texts], limits), [i for i, _ in texts])
         if not patterns:
             return found
-        with one_budget(limits.work):
-            matching = pattern_occurrences([one.byte_dfa(f"stops[{i}]", limits) for i, one in patterns], limits)
-            return together(numbered(matching, [i for i, _ in patterns]), found, limits)
+        try:
+            with one_budget(limits.work):
+                matching = pattern_occurrences([one.byte_dfa(f"stops[{i}]", limits) for i, one in patterns], limits)
+                return together(numbered(matching, [i for i, _ in patterns]), found, limits)
+        except PatternTooLarge as error:
+            raise PatternTooLarge(f"{error}. {ADVICE}") from None
 
     def next(self, state: int, token: int) -> int:
         """Return the state after one token of the vocabulary."""

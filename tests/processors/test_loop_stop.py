@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -286,6 +287,36 @@ def test_tokens_of_several_rows_at_once(numbers: dict[str, int], rows: list[list
         assert fired == (plain([token for token in row if token >= 0], numbers) == "eos")
     with tensor_path():
         assert same_state(processor.advance(processor.init_state(context), tokens), at_once)
+
+
+@settings(max_examples=examples(60))
+@given(
+    st.lists(st.lists(st.sampled_from([5, 6]), min_size=12, max_size=12), min_size=2, max_size=2), st.integers(1, 12)
+)
+def test_many_tokens_of_rows_with_different_periods(rows: list[list[int]], first: int) -> None:
+    """In a batch, the window of one row is longer than it needs."""
+    short, long = lk.LoopStop(vocabulary(), count=4, max_period=2), lk.LoopStop(vocabulary(), count=4, max_period=6)
+    context = lk.Context.of([[]], 72)
+    tokens = torch.tensor(rows)
+    together = lk.concatenate([short.init_state(context), long.init_state(context)])
+    for part in (tokens[:, :first], tokens[:, first:]):
+        together = short.advance(together, part)
+    for row, alone in enumerate((short, long)):
+        wanted = alone.advance(alone.init_state(context), tokens[row : row + 1])
+        assert same_state(lk.select(together, torch.tensor([row])), wanted)
+
+
+@pytest.mark.parametrize("tensors", [False, True], ids=["rows", "tensors"])
+def test_an_id_outside_of_the_vocabulary_has_no_text(tensors: bool) -> None:
+    """As a draft may have it: it is part of a loop as any other, and not of a marker."""
+    loops = lk.LoopStop(vocabulary(), count=2, then="ab")
+    with tensor_path() if tensors else nullcontext():
+        assert loops.is_closing(begun(loops, [80, 80])).tolist() == [True]
+        state = loops.init_state(lk.Context.of([[]], 72))
+        for token in (80, 80):
+            state = loops.advance(state, torch.tensor([token]))
+        assert loops.is_closing(state).tolist() == [True]
+        assert loops.is_closing(begun(loops, [80, *ids(b"a"), 80, *ids(b"b")])).tolist() == [False]
 
 
 def test_a_long_text_is_compared_in_blocks() -> None:

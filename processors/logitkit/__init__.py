@@ -47,6 +47,7 @@ if typing.TYPE_CHECKING:
     from logitkit.protocol.state import select as select
     from logitkit.protocol.state import to as to
     from logitkit.protocol.stateless import Stateless as Stateless
+    from logitkit.reasoning.loop_stop import LoopStop as LoopStop
     from logitkit.reasoning.thinking_budget import ThinkingBudget as ThinkingBudget
     from logitkit.sampling.min_p import MinP as MinP
     from logitkit.sampling.temperature import Temperature as Temperature
@@ -99,6 +100,7 @@ __all__ = [
     "JsonSchema",
     "Limits",
     "LogitBias",
+    "LoopStop",
     "MinNewTokens",
     "MinP",
     "NoRepeatNGram",

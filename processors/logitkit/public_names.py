@@ -43,6 +43,7 @@ MODULES = {
     "select": "protocol.state",
     "to": "protocol.state",
     "Stateless": "protocol.stateless",
+    "LoopStop": "reasoning.loop_stop",
     "ThinkingBudget": "reasoning.thinking_budget",
     "MinP": "sampling.min_p",
     "Temperature": "sampling.temperature",

@@ -245,6 +245,7 @@ def test_a_grammar_is_complete_within_the_tokens_of_the_request(configurations: 
         '{"forced_tokens": [97]}',
         '{"grammar": "root ::= [x-z]+"}',
         '{"stop_strings": ["a"]}',
+        '{"loop_stop": 3}',
         '{"forced_eos": 2}',
         '{"thinking_budget": {"max_tokens": 3, "end": "b"}}',
     ],

@@ -63,6 +63,7 @@ CONFIGURATIONS: tuple[dict[str, Any], ...] = (
     {"dry": 0.9, "thinking_budget": {"max_tokens": 3, "end": "-0"}, "min_p": 0.1, "typical_p": 0.9},
     {
         "stop_strings": ["ab", "1"],
+        "loop_stop": {"then": "-0"},
         "ban_tokens": [7],
         "allow_tokens": [3, 4, 5],
         "xtc": 0.5,

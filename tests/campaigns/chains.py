@@ -99,7 +99,7 @@ class Parts:
         """Return [B] bool: which rows a stop has ended."""
         found = torch.zeros(self.context.batch_size, dtype=torch.bool)
         for part, state in zip(self.masking, self.states, strict=True):
-            if isinstance(part, lk.StopStrings):
+            if isinstance(part, lk.StopStrings | lk.LoopStop):
                 found |= part.fired(state)
         return found
 

@@ -40,6 +40,7 @@ def processors() -> dict[str, lk.Processor[Any]]:
         "stops": lk.StopStrings(["abab", "bca"], v, include_prompt=True),
         "then": lk.then(None, lk.Regex("[abc]{1,9}", v), "ab"),
         "budget": lk.ThinkingBudget(5, "ba", v),
+        "loops": lk.LoopStop(v, count=2, min_period=2, then="ba"),
         "penalties": lk.chain(lk.RepetitionPenalty(1.3), lk.FrequencyPenalty(0.5, window=4), lk.Dry(0.8, vocabulary=v)),
         "n-grams": lk.NoRepeatNGram(3),
         "least": lk.chain(lk.MinNewTokens(4, [EOS]), lk.Regex("[ab]*", v)),

@@ -42,6 +42,7 @@ def processors() -> dict[str, Any]:
         "n-grams": lk.chain(lk.NoRepeatNGram(2), lk.FrequencyPenalty(0.4, window=8, include_prompt=True)),
         "words": lk.chain(lk.RepetitionPenalty(1.2), lk.Regex("[a-m ]{3,40}", vocabulary()), lk.TopK(5)),
         "stops": lk.StopStrings([" a", "e", "1"], vocabulary()),
+        "loops": lk.LoopStop(vocabulary(), count=2),
     }
 
 

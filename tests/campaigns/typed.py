@@ -51,6 +51,7 @@ def builtin() -> dict[str, Callable[[], Any]]:
         "BannedStrings": lambda: lk.BannedStrings(["1", "a0", '"b'], V),
         "StopStrings": lambda: lk.StopStrings(["1", "ab", "}"], V),
         "ThinkingBudget": lambda: lk.ThinkingBudget(2, "ab", V),
+        "LoopStop": lambda: lk.LoopStop(V, count=2),
         "Regex": lambda: lk.Regex("[^x]{0,9}", V),
         "Temperature": lambda: lk.Temperature(1.7),
         "Temperature of 0": lambda: lk.Temperature(0.0),
@@ -277,7 +278,7 @@ def _core(case: Case) -> list[Ended]:
 def _judged(chain: lk.Chain, state: Any, tokens: list[int], ended: bool) -> Ended:
     """Return how a row ended, as the state of the processors after its last token says."""
     pairs = list(zip(chain.processors, state, strict=True))
-    stopped = any(isinstance(p, lk.StopStrings) and bool(p.fired(s)) for p, s in pairs)
+    stopped = any(isinstance(p, lk.StopStrings | lk.LoopStop) and bool(p.fired(s)) for p, s in pairs)
     if stopped or not ended:
         return Ended(_text(tokens), "stop" if stopped else "length")
     return Ended(_text(tokens), "conflict" if bool(chain.conflicts(state, columns=V.size)) else "eos")

@@ -32,6 +32,7 @@ HOSTILE: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     "a ban": (lambda: {"banned_strings": [text(LONGEST)]}, "states"),
     "a ban that its limit of states allows": (lambda: {"banned_strings": [text(100_000)]}, "steps"),
     "a ban in any case": (lambda: {"banned_strings": {"strings": [text(100_000)], "ignore_case": True}}, "steps"),
+    "a stop that is a pattern": (lambda: {"stop_strings": [{"pattern": "a[ab]{30}c"}]}, "steps"),
     "a stop": (lambda: {"stop_strings": [text(LONGEST)]}, "states"),
     "a stop that its limit of states allows": (lambda: {"stop_strings": [text(45_000)]}, "steps"),
     "a choice": (lambda: {"choice": [text(LONGEST)]}, "states"),

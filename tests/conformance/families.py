@@ -65,7 +65,7 @@ def family(name: str) -> lk.Processor[Any]:
         "schemas": lambda: lk.JsonSchema(SCHEMA, v),
         "recursive schemas": lambda: lk.JsonSchema(TREE, v, whitespace="bounded", closing=32),
         "texts": lambda: lk.chain(lk.ForcedPrefix("The ", v), lk.BannedStrings(["the ", "a", "."], v)),
-        "stops": lambda: lk.StopStrings([". ", "\n", " and", "e"], v),
+        "stops": lambda: lk.chain(lk.LoopStop(v, count=2), lk.StopStrings([". ", "\n", " and", "e"], v)),
         "token ids": lambda: lk.chain(
             lk.LogitBias({5: 2.0, 300: -3.0}),
             lk.BanTokens(range(300, 400)),

@@ -91,6 +91,7 @@ def test_open_brackets_of_json() -> None:
         (lk.AllowTokens([0, 1]), [2], "AllowTokens", "'1' or '2'"),
         (lk.NoRepeatNGram(2), [0, 1, 0, 1], "NoRepeatNGram", "a token that does not repeat 2 tokens of the text"),
         (lk.StopStrings(["-"], V), [2, 0], "StopStrings", "the end"),
+        (lk.LoopStop(V), [0, 0, 0, 0], "LoopStop", "the end"),
         (lk.MinNewTokens(2, [EOS]), [0, EOS], "MinNewTokens", ""),
         (lk.ForcedTokens([0, 1]), [0, 0], "ForcedTokens", "the token '2'"),
         (lk.ForcedEos([EOS], 1), [0], "ForcedEos", "the end"),

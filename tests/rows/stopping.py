@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import logitkit as lk
 from tests.rows.row import BOS, EOS, PAD, TEXT, Row, ids
 
 
-def _stops(name: str, stops: Sequence[str | bytes | int], *runs: tuple[int, ...], include_prompt: bool = False) -> Row:
+def _stops(
+    name: str,
+    stops: Sequence[str | bytes | int | re.Pattern[str]],
+    *runs: tuple[int, ...],
+    include_prompt: bool = False,
+) -> Row:
     # Rows that it does not end stay unchanged, including columns after the vocabulary.
     return Row(
         f"StopStrings {name}",
@@ -33,5 +39,11 @@ ROWS: tuple[Row, ...] = (
         (*ids(b"a"), PAD, *ids(b","), EOS),
     ),
     _stops("EOS", [EOS, "-0"], (*ids(b"a"), EOS, PAD, PAD), (*ids(b"1", b"-0"), EOS)),
+    _stops(
+        "patterns",
+        [re.compile("[0-9]{2}[€é],"), "og,", re.compile("x?b{1,2}-", re.IGNORECASE), BOS],
+        (*ids(b"1", b"10", b"\xc3", b"\xa9", b","), EOS, PAD),
+        (*ids(b"b", b"b", b"-"), EOS),
+    ),
     _stops("prompt", ["aa", "1,", "og,", BOS], (*ids(b"b", b"1,"), EOS), include_prompt=True),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -107,6 +108,16 @@ def test_why_a_row_ended(session: Session, vocabulary: lk.Vocabulary) -> None:
             assert expected[6:] in v.decode(row.token_ids).decode()
             assert expected[6:] not in row.text
     assert session.generate([[5, 6]], attention_mask=torch.tensor([[0, 0]])).rows[0].finished == "eos"
+
+
+def test_a_pattern_ends_the_text_before_its_match(session: Session, vocabulary: lk.Vocabulary) -> None:
+    whole = session.generate(PROMPT, max_new_tokens=20).rows[0].text
+    match = re.search("[a-d]f", whole)
+    assert match is not None
+    stops = lk.StopStrings(["\x00", re.compile("[a-d]f")], vocabulary)
+    (row,) = session.generate(PROMPT, max_new_tokens=20, processor=stops).rows
+    assert (row.text, row.finished) == (whole[: match.start()], "stop: [a-d]f")
+    assert "".join(session.stream(PROMPT, max_new_tokens=20, processor=stops)) == row.text
 
 
 def test_a_dead_row_is_a_conflict(session: Session, vocabulary: lk.Vocabulary) -> None:

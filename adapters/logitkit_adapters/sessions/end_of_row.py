@@ -1,4 +1,4 @@
-"""Why a row ended: EOS, a complete constraint, a stop, processors in conflict, or the token limit."""
+"""Why a row ended: EOS, a complete constraint, a stop, a loop, processors in conflict, or the token limit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from logitkit.composition.conflicts import fired_rows, legal_tokens, refused_end
 from logitkit.protocol.calls import advance_checked, init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, Role, role_of
+from logitkit.reasoning.loop_stop import LoopStop
 
 __all__ = ["end_of_row"]
 
@@ -29,7 +30,7 @@ def end_of_row(
     """Return why a row ended, as in `GeneratedRow.finished`.
 
     A row that ended with EOS may have been ended because no token was left, whichever processor banned the last one. So an end
-    that any constraint does not allow is a conflict, unless a stop ended the row.
+    that any constraint does not allow is a conflict, unless a stop or a loop ended the row.
 
     Args:
         processor: The processor, or None. Its constraints may end a row.
@@ -51,9 +52,10 @@ def end_of_row(
     text = torch.tensor([new[: len(new) - ended]], dtype=torch.int64)
     states = [(part, advance_checked(part, init_checked(part, start), text)) for part in parts]
     stops = [pair for pair in states if hasattr(pair[0], "fired")]
-    for (stop, state), fired in zip(stops, fired_rows(stops), strict=True):
-        if bool(fired):
-            return f"stop: {_shown(stop, state)}"
+    fired = [pair for pair, has in zip(stops, fired_rows(stops), strict=True) if bool(has)]
+    # A stop that the last token of a loop completes is what the text ends with.
+    for stop, state in sorted(fired, key=lambda pair: isinstance(pair[0], LoopStop)):
+        return "loop" if isinstance(stop, LoopStop) else f"stop: {_shown(stop, state)}"
     constraints = [pair for pair in states if role_of(pair[0]) is Role.CONSTRAINT]
     context = start.at(start.lengths + text.shape[1])
     known = [i for i in ends if i < context.vocabulary_size]

@@ -25,8 +25,9 @@ class GeneratedRow:
         approximate: Whether the model used cached positions that it would have computed differently without the cache.
         finished: Why the row ended. `"eos"`: the model chose to end it, or it contains only padding. `"closed"`: a constraint
             allowed nothing more, because the text is complete or, with `closing`, because the token limit is reached.
-            `"stop: X"`: the tokens contain the stop X, before which the text ends. `"conflict"`: the processors allowed no
-            token, or a constraint does not allow the text to end there, whichever processor ended it, so the text is incomplete.
+            `"stop: X"`: the tokens contain the stop X, before which the text ends. `"loop"`: the tokens end with a loop, at which
+            `LoopStop` ended the row; the text contains it. `"conflict"`: the processors allowed no token, or a constraint does
+            not allow the text to end there, whichever processor ended it, so the text is incomplete.
             `"length"`: it was cut off at the token limit.
         log_probs: The log-probability of each new token after the processor, 0 for a forced one; of beams, the processed
             log-probability by which they are ranked. None unless asked for.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from logitkit.errors import ConfigurationError
@@ -42,7 +43,7 @@ def trace(
         max_new_tokens: The maximum number of tokens that the model writes; not used if `output` is given.
 
     Returns:
-        The explanation.
+        The explanation. If the model wrote the output, its `finished` says why the output ended, as in the row of a session.
 
     Raises:
         ConfigurationError: There are several prompts, the prompt and the output are too long for the model, or an argument is
@@ -68,11 +69,12 @@ def trace(
     prompts = text.prompts(prompt)
     if len(prompts) != 1 or not prompts[0]:
         raise ConfigurationError(f"{len(prompts)} prompts are given; give one prompt, with at least one token")
-    tokens, most, longest = prompts[0], None, text.longest
+    tokens, most, longest, finished = prompts[0], None, text.longest, None
     if output is None:
         with text.session() as session:
             request = text.request(kind, constraint, closing=True)
-            written = session.generate(tokens, max_new_tokens=max_new_tokens, processor=request).rows[0].token_ids
+            row = session.generate(tokens, max_new_tokens=max_new_tokens, processor=request).rows[0]
+        written, finished = row.token_ids, row.finished
         most = len(tokens) + max_new_tokens
     else:
         written = spelled(output, text.vocabulary)
@@ -82,6 +84,7 @@ def trace(
             "shorter prompt or output"
         )
     with text.lock:
-        return explain(
+        found = explain(
             constraint, text.vocabulary, tokens, written, logits=text.logits(tokens, written), max_length=most
         )
+    return replace(found, finished=finished)

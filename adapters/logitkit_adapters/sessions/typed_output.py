@@ -32,8 +32,8 @@ class TypedOutput(Generic[T]):
         text: Its text.
         token_ids: Its tokens, including a final EOS.
         log_prob: The log-probability of these tokens after the processors; None in a vLLM engine that does not report it.
-        finished: Why it ended, as in `GeneratedRow`: `"eos"`, `"closed"` or `"stop: X"`; of an incomplete output also
-            `"conflict"` or `"length"`.
+        finished: Why it ended, as in `GeneratedRow`: `"eos"`, `"closed"`, `"stop: X"` or `"loop"`; of an incomplete output
+            also `"conflict"` or `"length"`.
         error: With `errors="return"`, the reason why the output is not a value; otherwise None.
     """
 
@@ -98,14 +98,14 @@ class OutputReader:
         return TypedOutput(value, row.text, row.token_ids, row.log_prob, row.finished, error)
 
     def _incomplete(self, row: GeneratedRow, prompt: list[int], limit: int) -> OutputError | None:
-        """Return the error of a row that was cut off, or ended by a stop before it was complete."""
+        """Return the error of a row that was cut off, or ended by a stop or a loop before it was complete."""
         if row.finished == "length":
             return self._why_incomplete(row, prompt, limit, "was cut off at the token limit")
         if row.finished == "conflict":
             reason = "is incomplete, because the processors together allowed no further token; change the processor"
             return self._why_incomplete(row, prompt, limit, reason)
         if self._ends_early(row, prompt, limit):
-            by = f"a {row.finished}" if row.finished.startswith("stop: ") else "EOS"
+            by = f"a {row.finished}" if _is_stopped(row) else "EOS"
             return self._why_incomplete(row, prompt, limit, f"was ended by {by} before it was complete")
         return None
 
@@ -118,9 +118,9 @@ class OutputReader:
         return end_of_row(self.constraint, prompt, tokens, limit, ends, self.vocabulary.size) == "conflict"
 
     def _explained(self, processor: Processor[Any], row: GeneratedRow, prompt: list[int], limit: int) -> Explanation:
-        """Return what a processor says of the tokens of a row; the EOS after a stop is not of the type."""
+        """Return what a processor says of the tokens of a row; the EOS after a stop or loop is not of the type."""
         tokens, ends = row.token_ids, self.vocabulary.eos_ids
-        if row.finished.startswith("stop: ") and tokens[-1:] and tokens[-1] in ends:
+        if _is_stopped(row) and tokens[-1:] and tokens[-1] in ends:
             tokens = tokens[:-1]
         return explain(processor, self.vocabulary, prompt, tokens, max_length=len(prompt) + limit)
 
@@ -137,6 +137,11 @@ class OutputReader:
             banned = ", ".join(f"{effect.processor} bans {effect.banned:,}" for effect in effects if effect.banned)
             reason += f". {next(reason_lines(found))}" + (f" There, {banned}" if banned else "")
         return IncompleteOutput(f"the output {row.text!r:.200} {reason}", limit, needed, row.text)
+
+
+def _is_stopped(row: GeneratedRow) -> bool:
+    """Whether a stop or a loop has ended a row."""
+    return row.finished == "loop" or row.finished.startswith("stop: ")
 
 
 def located(outputs: Sequence[TypedOutput[Any]]) -> list[OutputError]:

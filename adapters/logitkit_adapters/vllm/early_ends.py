@@ -21,6 +21,7 @@ from logitkit.protocol.calls import advance_checked, init_checked, process_check
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import is_foreign
 from logitkit.protocol.processor import Processor, Role, role_of
+from logitkit.reasoning.loop_stop import LoopStop
 from logitkit.runtime.constraint import Constraint
 from logitkit.stopping.stop_strings import StopStrings
 from logitkit.tokens.allow import AllowTokens
@@ -71,9 +72,14 @@ def may_end_early(processor: Processor[Any], bans: EngineBans) -> bool:
     if not has_language(processor):
         return False
     masks = [part for part in members(processor) if role_of(part) is Role.CONSTRAINT or is_foreign(part)]
-    others = [part for part in masks if not isinstance(part, HARMLESS)]
+    others = [part for part in masks if not _is_harmless(part)]
     longer = any(len(word) > 1 for word in bans.words)
     return len(others) > 1 or (longer and not avoids_sequences(processor))
+
+
+def _is_harmless(part: Processor[Any]) -> bool:
+    # With `then`, it may force a marker that the constraint does not allow.
+    return isinstance(part, HARMLESS) or (isinstance(part, LoopStop) and part.then is None)
 
 
 def vllm_may_end_early(params: Any) -> bool:
@@ -87,7 +93,7 @@ def vllm_may_end_early(params: Any) -> bool:
 
 
 def ends_early(processor: Processor[Any], tokens: Sequence[int], eos_ids: Sequence[int]) -> bool:
-    """Whether a text that ended with EOS is incomplete for a constraint, without having been ended by a stop or a forced EOS.
+    """Whether a text that ended with EOS is incomplete for a constraint, and neither a stop, a loop nor a forced EOS ended it.
 
     Args:
         processor: The processor of the request, with a constraint on text.
@@ -128,7 +134,7 @@ def _after(part: Any, text: Sequence[int]) -> Any:
 
 
 def _ends_itself(part: Any, state: Any, eos_ids: Sequence[int], columns: int) -> bool:
-    """Whether a stop has fired, or a processor forces an EOS."""
+    """Whether a stop or a loop has ended the text, or a processor forces an EOS."""
     if hasattr(part, "fired"):
         return bool(part.fired(state).all())
     legal = process_checked(part, state, torch.zeros(1, columns), Context.of([[]], columns))[0] > -torch.inf

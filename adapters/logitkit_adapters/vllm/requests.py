@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -13,6 +13,7 @@ from logitkit.batching.entering import NewRequest
 from logitkit.batching.steps import OwnStep, steps_of
 from logitkit.errors import LogitkitError
 from logitkit.protocol.processor import Processor
+from logitkit.runtime.registry_user import RegistryUser
 from logitkit.tokens.allow import AllowTokens
 from logitkit_adapters.vllm.configurations import Configurations
 from logitkit_adapters.vllm.parameters import asked, prompt_length
@@ -55,10 +56,9 @@ class Requests:
                 what = what._replace(tokens=min(what.tokens, self._longest - prompt_tokens))
             processor = self._configurations.processor(what)
             for step in steps_of(processor).values():
-                # Raises if the registry is full.
-                handle: Callable[[], object] | None = getattr(step, "handle", None)
-                if handle is not None:
-                    handle()
+                # Raises if the registry is full. A `LoopStop` without markers has no automaton.
+                if isinstance(step, RegistryUser) and step.automaton is not None:
+                    step.handle()
         except LogitkitError:
             # Rare, because admission checks requests. It is better to end one request than the engine.
             _logger.exception("the processor of a request cannot be made, and the request is ended")

@@ -113,6 +113,8 @@ class Findings:
         complete: Whether the output is a complete legal text, so that EOS may follow or has followed.
         completion: The token ids of a shortest legal continuation of the whole output, without EOS; None if there is none.
         token_bytes: The bytes of the tokens of completions and of `wanted`, by id; for a special token, its name.
+        finished: Why the model ended the output, as in the `finished` of a session's row, such as `"eos"` or `"loop"`; only known
+            to `trace`, if the model wrote the output.
     """
 
     processor: str
@@ -120,6 +122,7 @@ class Findings:
     complete: bool
     completion: tuple[int, ...] | None = None
     token_bytes: Mapping[int, bytes] = field(default_factory=dict, hash=False)
+    finished: str | None = None
 
     @property
     def refused_at(self) -> int | None:

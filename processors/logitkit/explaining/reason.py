@@ -62,6 +62,8 @@ def reason(found: Findings) -> Iterator[str | Marked]:
         yield from refusal_reason(found, found.refused_at)
     elif not found.complete and found.completion is not None:
         yield f"It can be completed with {spelling(found, found.completion)}."
+    if found.finished == "loop":
+        yield "Its last tokens are a loop, at which LoopStop ended it."
 
 
 def reason_lines(found: Findings) -> Iterator[str]:

@@ -18,16 +18,13 @@ from logitkit.output_types.definitions import (
     ToolsOutput,
 )
 from logitkit.output_types.output_type import OutputType
+from logitkit.patterns.flags import with_flags
 from logitkit.protocol.processor import check_is_processor, is_processor, looks_like_processor
 from logitkit.tools.tool_set import ToolSet
 from logitkit.tools.tools import Tools
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["output_type_of"]
-
-# The flags of compiled patterns that patterns here know, by inline letter. Unicode is the default.
-FLAGS = {"a": re.ASCII, "i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
-INLINE = re.compile(r"\(\?([aimsux]+)\)")
 
 # Classes that pydantic might take for a type of data.
 DEFINITIONS = (Language, OutputType, ToolSet, Vocabulary, re.Pattern)
@@ -68,7 +65,7 @@ def output_type_of(given: object, name: str = "output_type") -> OutputType:
     if isinstance(given, Tools):
         return ToolsOutput(given)
     if isinstance(given, re.Pattern):
-        return LanguageOutput(RegexText(_with_flags(given, name)))
+        return LanguageOutput(RegexText(with_flags(given, name)))
     if isinstance(given, str):
         raise ConfigurationError(
             f"{name} is the text {given!r:.60}, which may mean a pattern, a schema or the output itself; give re.compile(text), "
@@ -88,16 +85,3 @@ def output_type_of(given: object, name: str = "output_type") -> OutputType:
         given, name, "a Python type, a JSON Schema as a dict, re.compile(...), logitkit.Tools or a language"
     )
     raise AssertionError
-
-
-def _with_flags(pattern: re.Pattern[str], name: str) -> str:
-    """Return a pattern with its flags written inline."""
-    if not isinstance(pattern.pattern, str):
-        raise ConfigurationError(
-            f"{name} is the pattern {pattern.pattern!r:.60} of bytes; compile a str, and bytes are matched as UTF-8"
-        )
-    written = INLINE.match(pattern.pattern)
-    letters = "".join(
-        letter for letter, flag in FLAGS.items() if pattern.flags & flag and not (written and letter in written[1])
-    )
-    return f"(?{letters}){pattern.pattern}" if letters else pattern.pattern

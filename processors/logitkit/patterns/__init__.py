@@ -3,6 +3,7 @@
 parser          parses a pattern to its tree, with groups, escapes and classes
 spans           parses a pattern and keeps where its parts stand
 syntax          the tree; construction builds and simplifies its nodes
+flags           the flags of compiled patterns, written into the pattern
 advice          warnings of patterns that allow more, or less, than expected
 charset         sets of code points (case_folding, unicode_classes, unicode_scripts)
 """

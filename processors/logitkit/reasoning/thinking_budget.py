@@ -9,14 +9,14 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.errors import ConfigurationError
 from logitkit.kernels import switch
 from logitkit.lazy import lazy
-from logitkit.parameters import Either, Integer, Null, Text, TokenId
+from logitkit.parameters import Either, Integer, Null
 from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_columns
 from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind
 from logitkit.protocol.processor import Role
+from logitkit.reasoning.section_marker import MARKER, section_marker
 from logitkit.reasoning.section_states import SectionStates
 from logitkit.reasoning.thinking_automaton import inside_states, thinking_automaton
 from logitkit.reasoning.thinking_state import ThinkingState
@@ -28,16 +28,12 @@ from logitkit.runtime.host_rows import mask_on_host
 from logitkit.runtime.logit_arrays import check_width
 from logitkit.runtime.registry_user import RegistryUser
 from logitkit.runtime.shared import shared_by
-from logitkit.vocabulary.marker import Marker, as_marker, check_goes_on
+from logitkit.vocabulary.marker import Marker
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ThinkingBudget"]
 
 MAX_TOKENS = Integer(0)
-MARKER = Either((TokenId(), Text()))
-
-# The maximum length of a marker in bytes; real ones have ten to twenty.
-LONGEST_MARKER = 256
 
 
 @dataclass(frozen=True)
@@ -95,21 +91,14 @@ class ThinkingBudget(RegistryUser):
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
         object.__setattr__(self, "max_tokens", MAX_TOKENS.check("max_tokens", self.max_tokens))
-        end = self._marker("end", self.end)
-        start = None if self.start is None else self._marker("start", self.start)
+        end = section_marker("end", self.end, self.vocabulary)
+        start = None if self.start is None else section_marker("start", self.start, self.vocabulary)
         object.__setattr__(self, "end", end)
         object.__setattr__(self, "start", start)
         automaton = shared_by(self.vocabulary).automaton(
             (ThinkingBudget, start, end), lambda: thinking_automaton(start, end, self.vocabulary)
         )
         object.__setattr__(self, "automaton", automaton)
-
-    def _marker(self, name: str, given: Marker) -> bytes | int:
-        marker = as_marker(name, given, self.vocabulary)
-        if isinstance(marker, bytes) and len(marker) > LONGEST_MARKER:
-            raise ConfigurationError(f"{name} has {len(marker)} bytes; allowed are up to {LONGEST_MARKER}")
-        check_goes_on(name, marker, self.vocabulary, "the whole text, not only a section")
-        return marker
 
     @lazy
     def _inside(self) -> int:

@@ -158,9 +158,16 @@ def handles_of(notes: object, processor: RegistryUser, device: torch.device) -> 
         StateFileError: An automaton is missing, or none belongs to the processor.
     """
     keys = notes if isinstance(notes, list) else [notes]
+    if not keys:
+        return []
+    if processor.automaton is None:
+        raise StateFileError(
+            f"its rows have automata, but this {type(processor).__name__} has none; load it with a processor that owns one of "
+            f"these: {', '.join(map(repr, keys))}"
+        )
     handles = [_find(key, processor, device) for key in keys]
     own = processor.automaton.content_key
-    if keys and own not in keys:
+    if own not in keys:
         # It could continue, but under constraints that do not belong to this processor.
         raise StateFileError(
             f"none of its rows belongs to this {type(processor).__name__}, whose automaton is {own!r}: its automata are "

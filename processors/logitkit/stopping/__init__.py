@@ -2,6 +2,7 @@
 
 stop_strings    StopStrings
 text_stream     TextStream: text piece by piece, which holds back the possible beginning of a stop
+stop_pattern    a stop that is a pattern
 stop_automaton, stop_registry  find all stops in one pass; many lists of stops in one batch
 stop_state, stop_mask                the state of rows; the tokens that end them
 """

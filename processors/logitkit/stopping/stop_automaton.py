@@ -10,11 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from logitkit.budget import one_budget
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.compiler.bytes.named_occurrences import named_occurrences
+from logitkit.compiler.bytes.named_occurrences import named_occurrences, numbered, together
+from logitkit.compiler.bytes.occurrences import Occurrences
+from logitkit.compiler.bytes.pattern_occurrences import pattern_occurrences
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.errors import PatternTooLarge
 from logitkit.limits import UNBOUNDED, Limits
+from logitkit.stopping.stop_pattern import StopPattern
 from logitkit.vocabulary.marker import token_of
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -25,6 +30,9 @@ FIRED = DEAD
 
 # The class of tokens that lead to `FIRED` from every state.
 FIRING_CLASS = 0
+
+# A state knows for each match how many bytes it has, so that one character of several lengths makes many states.
+ADVICE = "In a stop, repeat characters of one byte, such as [0-9] in place of \\d, and only a few where another match may begin"
 
 # The number of states is limited when the automaton is built, and that limits the table: a token is listed only in states where
 # it continues a stop, so the entries are at most the bytes of all stops times the tokens that start with the same byte.
@@ -52,28 +60,27 @@ class StopAutomaton:
     states, the text continues.
 
     Args:
-        stops: Any number of texts and token ids, valid for the vocabulary. The name of a special token stops the text both as
-            that token and when spelled in ordinary tokens.
+        stops: Any number of texts, patterns and token ids, valid for the vocabulary. The name of a special token stops the text
+            both as that token and when spelled in ordinary tokens.
         vocabulary: The vocabulary.
         limits: Limits on the cost of building.
 
     Raises:
+        ConfigurationError: A pattern is one that `StopPattern` refuses.
         PatternTooLarge: The automaton has more states than allowed.
     """
 
     start = FIRST_STATE
 
-    def __init__(self, stops: tuple[bytes | int, ...], vocabulary: Vocabulary, limits: Limits) -> None:
+    def __init__(self, stops: tuple[bytes | int | StopPattern, ...], vocabulary: Vocabulary, limits: Limits) -> None:
         self.stops = stops
         self.content_key = stop_key(stops, vocabulary)
         self._vocabulary = vocabulary
         self._tokens, self._eos_ids = vocabulary.tokens, frozenset(vocabulary.eos_ids)
-        texts = [(i, vocabulary.special_names.named(s)) for i, s in enumerate(stops) if isinstance(s, bytes)]
-        self._which = [i for i, _ in texts]
         # In reverse, so that the first of several equal ids wins.
-        named = [(i, token_of(stop, vocabulary)) for i, stop in enumerate(stops)]
+        named = [(i, token_of(s, vocabulary)) for i, s in enumerate(stops) if not isinstance(s, StopPattern)]
         self._ids = {token: i for i, token in reversed(named) if token is not None}
-        self._found = found = named_occurrences([text for _, text in texts], limits)
+        self._found = found = self._occurrences(limits)
         kept = found.kept()
         self._node = np.flatnonzero(kept)
         self.states = FIRST_STATE + len(self._node)
@@ -89,6 +96,27 @@ class StopAutomaton:
             t: number[to[self._node]].tolist() for t, to in found.special_tokens.items()
         }
         self._depth: list[int] = found.depth[self._node].tolist()
+        self._table_limits = TABLE_LIMITS
+        if any(isinstance(stop, StopPattern) for stop in stops):
+            # A pattern may lead anywhere from many states, so its table is built now, where a limit is an error of the caller.
+            self._table_limits = limits
+            with one_budget(limits.work):
+                _ = self.table
+
+    def _occurrences(self, limits: Limits) -> Occurrences:
+        """Return the automaton over bytes of the texts and patterns, whose numbers are their places in the list of stops."""
+        texts = [(i, stop) for i, stop in enumerate(self.stops) if isinstance(stop, bytes)]
+        patterns = [(i, stop) for i, stop in enumerate(self.stops) if isinstance(stop, StopPattern)]
+        names = self._vocabulary.special_names
+        found = numbered(named_occurrences([names.named(text) for _, text in texts], limits), [i for i, _ in texts])
+        if not patterns:
+            return found
+        try:
+            with one_budget(limits.work):
+                matching = pattern_occurrences([one.byte_dfa(f"stops[{i}]", limits) for i, one in patterns], limits)
+                return together(numbered(matching, [i for i, _ in patterns]), found, limits)
+        except PatternTooLarge as error:
+            raise PatternTooLarge(f"{error}. {ADVICE}") from None
 
     def next(self, state: int, token: int) -> int:
         """Return the state after one token of the vocabulary."""
@@ -133,7 +161,7 @@ class StopAutomaton:
         found: list[Occurrence] = []
         for end, node in self._visited(int(self._node[state - FIRST_STATE]), token):
             if self._found.longest[node] >= 0:
-                which = self._which[self._found.longest[node]]
+                which = int(self._found.longest[node])
                 found.append(Occurrence(which, end - int(self._found.depth[node]), end))
                 break
         if token in self._ids:
@@ -153,7 +181,7 @@ class StopAutomaton:
         """The table over tokens, which is slower to build than the rest."""
         dfa = self._found.without()
         free = replace(dfa, free=np.ones(len(dfa.accepting), bool))
-        made = token_automaton(free, self._vocabulary, TABLE_LIMITS, "the list of stops", prune=False)
+        made = token_automaton(free, self._vocabulary, self._table_limits, "the list of stops", prune=False)
         class_of = made.class_of.copy()
         class_of[list(self._ids)] = FIRING_CLASS
         return replace(made, class_of=class_of)
@@ -177,6 +205,6 @@ class StopAutomaton:
         return self._jump.nbytes + self._found.step.nbytes
 
 
-def stop_key(stops: tuple[bytes | int, ...], vocabulary: Vocabulary) -> str:
+def stop_key(stops: tuple[bytes | int | StopPattern, ...], vocabulary: Vocabulary) -> str:
     """Return the SHA-256 of the stops and the vocabulary, as 64 hexadecimal digits. Saved states identify the automaton by it."""
     return hashlib.sha256(f"{vocabulary.content_key}{stops!r}".encode()).hexdigest()

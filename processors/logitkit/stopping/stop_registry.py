@@ -22,6 +22,7 @@ from logitkit.runtime.registry_layout import RegistryLayout
 from logitkit.runtime.row_mask import RowMask, finished_ids
 from logitkit.runtime.shared import shared_by
 from logitkit.stopping.stop_automaton import StopAutomaton, stop_key
+from logitkit.stopping.stop_pattern import StopPattern
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["StopRegistry", "stop_registry"]
@@ -50,7 +51,9 @@ class StopRegistry(AutomatonRegistry):
         self._known: weakref.WeakValueDictionary[str, StopAutomaton] = weakref.WeakValueDictionary()
         self._recent: OrderedDict[str, StopAutomaton] = OrderedDict()
 
-    def made(self, stops: tuple[bytes | int, ...], vocabulary: Vocabulary, limits: Limits) -> StopAutomaton:
+    def made(
+        self, stops: tuple[bytes | int | StopPattern, ...], vocabulary: Vocabulary, limits: Limits
+    ) -> StopAutomaton:
         """Return the automaton for a list of stops, an existing or recent one if possible.
 
         Raises:

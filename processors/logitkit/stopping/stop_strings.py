@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from logitkit.runtime.logit_arrays import check_width
 from logitkit.runtime.registry_user import RegistryUser
 from logitkit.stopping.stop_automaton import StopAutomaton
 from logitkit.stopping.stop_mask import stop_rows, stop_tensors
+from logitkit.stopping.stop_pattern import StopPattern, StopPatternForm
 from logitkit.stopping.stop_registry import StopRegistry, stop_registry
 from logitkit.stopping.stop_state import NO_TOKEN, StopState
 from logitkit.vocabulary.marker import Marker, as_marker, check_vocabulary
@@ -35,17 +37,23 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 __all__ = ["StopPlace", "StopStrings", "checked_stops"]
 
 
-def checked_stops(stops: object, vocabulary: Vocabulary) -> tuple[bytes | int, ...]:
-    """Return the stops as bytes of text and token ids, in the given order; the list may be empty.
+def checked_stops(stops: object, vocabulary: Vocabulary) -> tuple[bytes | int | StopPattern, ...]:
+    """Return the stops as bytes of text, patterns and token ids, in the given order; the list may be empty.
 
     Raises:
-        ConfigurationError: The stops are not a list, or a stop is empty, of another type, not an id of the vocabulary, or a
-            text that contains too many names of special tokens.
+        ConfigurationError: The stops are not a list, or a stop is empty, of another type, not an id of the vocabulary, a pattern
+            of bytes, or a text that contains too many names of special tokens.
         VocabularyError: The vocabulary has another type.
     """
     check_vocabulary(vocabulary)
-    given = elements("stops", stops, "texts and token ids")
-    return tuple(as_marker(f"stops[{i}]", stop, vocabulary) for i, stop in enumerate(given))
+    given = elements("stops", stops, "texts, patterns and token ids")
+    return tuple(_checked_stop(f"stops[{i}]", stop, vocabulary) for i, stop in enumerate(given))
+
+
+def _checked_stop(name: str, given: object, vocabulary: Vocabulary) -> bytes | int | StopPattern:
+    if isinstance(given, re.Pattern):
+        return StopPattern.of(given, name)
+    return given if isinstance(given, StopPattern) else as_marker(name, given, vocabulary)
 
 
 class StopPlace(NamedTuple):
@@ -72,17 +80,24 @@ class StopStrings(RegistryUser):
     not name do not interrupt it. After EOS, only EOS and padding may follow. A stop ends the row even if another constraint does
     not allow EOS there: EOS then has logit 0.
 
+    A pattern stops the text as soon as some of its last characters match it as a whole, as in `re.fullmatch`.
+
     Args:
-        stops: At least one stop: a str (encoded as UTF-8), bytes, or a token id. In a text, the name of a special token, such as
-            `<|im_end|>`, means both that token and the name spelled in ordinary tokens.
+        stops: At least one stop: a str (encoded as UTF-8), bytes, a token id, or `re.compile(...)`. In a text, the name of a
+            special token, such as `<|im_end|>`, means both that token and the name spelled in ordinary tokens; in a pattern, it
+            means its characters. A pattern limits the length of what it matches, and has no anchors and lookarounds.
         vocabulary: The vocabulary.
         include_prompt: Whether a stop may begin in the prompt, or lie entirely in it.
-        limits: Bounds on the automaton, which has about one state per byte of the stops; more if they contain special tokens.
+        limits: Bounds on the automaton, which has about one state per byte of the stops; more if they contain special tokens, or
+            are patterns.
 
     Raises:
         ConfigurationError: There are no stops; a stop is empty, of another type, not an id of the vocabulary, or a text that
-            contains more than eight names of special tokens; the stops name every EOS; or another argument has the wrong type.
-        PatternTooLarge: The stops are too long in total.
+            contains more than eight names of special tokens; a pattern matches no text, the empty text, or texts of unlimited
+            length, has an anchor or a lookaround, or is one of bytes; the stops name every EOS; or another argument has the wrong
+            type.
+        PatternSyntaxError: A pattern uses syntax that is not regular, or not known here.
+        PatternTooLarge: The stops are too long in total, or the patterns too complex.
         VocabularyError: The vocabulary has no EOS id.
 
     Example:
@@ -100,7 +115,7 @@ class StopStrings(RegistryUser):
     Source: Aho and Corasick, Efficient string matching (1975).
     """
 
-    stops: Iterable[Marker]
+    stops: Iterable[Marker | re.Pattern[str] | StopPattern]
     vocabulary: Vocabulary
     include_prompt: bool = False
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
@@ -108,7 +123,7 @@ class StopStrings(RegistryUser):
     role = Role.CONSTRAINT
     kind = Kind(
         "stop_strings",
-        {"stops": ListOf(Either((TokenId(), Text()))), "include_prompt": Boolean()},
+        {"stops": ListOf(Either((TokenId(), StopPatternForm(), Text()))), "include_prompt": Boolean()},
         main="stops",
         order=140,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterable
 from typing import SupportsIndex
 
@@ -28,15 +29,17 @@ class TextStream:
 
     Args:
         vocabulary: The vocabulary.
-        stops: Any number of stops: str (encoded as UTF-8), bytes, or token ids. In a text, the name of a special token means both
-            that token and the name spelled in ordinary tokens.
+        stops: Any number of stops, as in `StopStrings`: str (encoded as UTF-8), bytes, token ids, or `re.compile(...)`. In a
+            text, the name of a special token means both that token and the name spelled in ordinary tokens.
         include_stop: Whether the text includes the stop itself.
-        limits: Bounds on the automaton, which has about one state per byte of the stops; more if they contain special tokens.
+        limits: Bounds on the automaton, which has about one state per byte of the stops; more if they contain special tokens, or
+            are patterns.
 
     Raises:
-        ConfigurationError: A stop is empty, of another type, not an id of the vocabulary, or a text that contains more than eight
-            names of special tokens; or another argument has the wrong type.
-        PatternTooLarge: The stops are too long in total.
+        ConfigurationError: A stop is empty, of another type, not an id of the vocabulary, a text that contains more than eight
+            names of special tokens, or a pattern that `StopStrings` refuses; or another argument has the wrong type.
+        PatternSyntaxError: A pattern uses syntax that is not regular, or not known here.
+        PatternTooLarge: The stops are too long in total, or the patterns too complex.
         VocabularyError: The vocabulary has another type.
 
     Example:
@@ -50,7 +53,7 @@ class TextStream:
     def __init__(
         self,
         vocabulary: Vocabulary,
-        stops: Iterable[Marker] = (),
+        stops: Iterable[Marker | re.Pattern[str]] = (),
         include_stop: bool = False,
         *,
         limits: Limits = DEFAULT_LIMITS,
@@ -65,11 +68,11 @@ class TextStream:
         self._vocabulary = vocabulary
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = b""
-        self._stop: Marker | None = None
+        self._stop: Marker | re.Pattern[str] | None = None
         self._ended = False
 
     @property
-    def stop(self) -> Marker | None:
+    def stop(self) -> Marker | re.Pattern[str] | None:
         """The stop that ended the text, as the caller gave it, or None."""
         return self._stop
 

@@ -7,7 +7,7 @@ pushdown_views                                 which ways lead out of the states
 stack_moves                                    the moves of both, in one form
 in_utf8, utf8_subroutines, utf8                from characters to bytes, written in place or called
 word_list, occurrences                         lists of texts, and where texts occur in a longer text
-named_occurrences                              the same for texts with special tokens in them
+named_occurrences, pattern_occurrences         the same for texts with special tokens in them, and for matches of patterns
 concatenation, nested_concatenation, byte_intersection    one after the other, and both at once
 string_fragment, fragment_instances            automata that many places share, and where they stand
 literal_overrides                              literal texts that stand where a string fragment may stand

@@ -30,7 +30,7 @@ from logitkit.limits import Limits
 from logitkit.vocabulary.marker_symbol import MarkerSymbol
 from logitkit.vocabulary.text_with_names import TextWithNames
 
-__all__ = ["NamedSearch", "named_occurrences"]
+__all__ = ["NamedSearch", "named_occurrences", "numbered", "together"]
 
 # The cost of a move of one place, in steps.
 STEPS_OF_MOVE = 16
@@ -79,10 +79,10 @@ def named_occurrences(texts: Sequence[TextWithNames], limits: Limits, ignore_cas
         return plain
     with one_budget(limits.work):
         named = NamedSearch([texts[i] for i in mixed], limits, ignore_case).occurrences
-        return _together(_numbered(plain, others), _numbered(named, mixed), limits)
+        return together(numbered(plain, others), numbered(named, mixed), limits)
 
 
-def _numbered(found: Occurrences, numbers: list[int]) -> Occurrences:
+def numbered(found: Occurrences, numbers: Sequence[int]) -> Occurrences:
     """Return the same automaton with other numbers for its texts."""
     return replace(found, longest=np.array([*numbers, -1])[found.longest])
 
@@ -204,8 +204,17 @@ def _characters(text: TextWithNames, ignore_case: bool) -> list[tuple[bytes, ...
     return [(bytes([byte]),) for byte in text.encoded]
 
 
-def _together(plain: Occurrences, named: Occurrences, limits: Limits) -> Occurrences:
-    """Return the automaton of the texts of two automata. Special tokens change nothing in the first one."""
+def together(plain: Occurrences, named: Occurrences, limits: Limits) -> Occurrences:
+    """Return the automaton of the texts of two automata. Special tokens change nothing in the first one.
+
+    Args:
+        plain: The first one.
+        named: The other one.
+        limits: Bounds on the states.
+
+    Raises:
+        PatternTooLarge: There are more states than allowed.
+    """
     width = named.step.shape[1]
     pairs, byte_class = np.unique(plain.byte_class * width + named.byte_class, return_inverse=True)
     # Class 0 holds the bytes of no text.
@@ -222,7 +231,8 @@ def _together(plain: Occurrences, named: Occurrences, limits: Limits) -> Occurre
     for level in reached:
         first, second = np.divmod(level, count)
         after = plain.step[first][:, columns[0]] * count + named.step[second][:, columns[1]]
-        moved = np.stack([first * count + leads[second] for leads in named.special_tokens.values()], 1)
+        moved = np.array([first * count + leads[second] for leads in named.special_tokens.values()], np.int64)
+        moved = moved.reshape(len(named.special_tokens), len(first)).T
         ends = (plain.longest[first] >= 0) | (named.longest[second] >= 0)
         # Nothing is followed after the end of a text.
         after[ends], moved[ends] = 0, 0

@@ -23,6 +23,7 @@ REGISTERS = {
     "dry_kernel": 104,
     "sum_kernel": 88,
     "share_kernel": 80,
+    "temperature_kernel": 80,
     "digit_kernel": 128,
     "tie_kernel": 128,
     "cut_kernel": 168,

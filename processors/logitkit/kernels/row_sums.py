@@ -9,6 +9,7 @@ batch and every run.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -28,9 +29,12 @@ __all__ = [
     "is_nan",
     "key_of",
     "loaded",
+    "packed",
     "score_of_key",
     "scores_of",
     "share_of",
+    "shares_of",
+    "store_shares",
     "sum_kernel",
 ]
 
@@ -147,6 +151,21 @@ def best_kernel(
     tl.atomic_max(there, tl.max(best, 0), sem="relaxed")
 
 
+@device_function
+def shares_of(x, given, best):
+    """Return the probabilities of a block of logits, and their products with the scores, in the units of sums."""
+    behind = scores_of(x, given) - best
+    share = tl.exp(behind)
+    return (share * ONE).to(tl.int64), (share * tl.where(share > 0.0, behind, 0.0) * ONE).to(tl.int64)
+
+
+@device_function
+def store_shares(numbers, total, products):
+    """Add sums of a program to those of its row."""
+    tl.atomic_add(numbers + SUM, total, sem="relaxed")
+    tl.atomic_add(numbers + PRODUCTS, products, sem="relaxed")
+
+
 @kernel
 def sum_kernel(
     numbers, room: tl.int64, logits, width: tl.int32, row_stride: tl.int64, column_stride: tl.int64,
@@ -161,12 +180,10 @@ def sum_kernel(
         first, last = chunk_of(width, BLOCK)
         for begin in range(first, last, BLOCK):
             x = loaded(logits + row * row_stride, column_stride, begin, width, CONTIGUOUS, BLOCK)
-            behind = scores_of(x, given) - best
-            share = tl.exp(behind)
-            total += (share * ONE).to(tl.int64)
-            products += (share * tl.where(share > 0.0, behind, 0.0) * ONE).to(tl.int64)
-        tl.atomic_add(own + SUM, tl.sum(total, 0), sem="relaxed")
-        tl.atomic_add(own + PRODUCTS, tl.sum(products, 0), sem="relaxed")
+            share, product = shares_of(x, given, best)
+            total += share
+            products += product
+        store_shares(own, tl.sum(total, 0), tl.sum(products, 0))
 
 
 class LogitRows(NamedTuple):
@@ -183,21 +200,21 @@ class LogitRows(NamedTuple):
     programs: int
 
     @classmethod
-    def of(cls, logits: Tensor, more: int = 0, by_program: int = 0) -> LogitRows | None:
-        """Return rows with memory for some more numbers each; None if no kernel can truncate the logits.
+    def of(cls, logits: Tensor, sizes: Callable[[int], Sequence[int]]) -> tuple[LogitRows, ...]:
+        """Return rows with memory for each of some processors; none if no kernel can truncate the logits.
 
         Args:
             logits: [B, V] floating point.
-            more: How many numbers a row needs.
-            by_program: How many numbers each of its programs needs.
+            sizes: Returns how many numbers a row needs for each processor, besides `NUMBERS`, given the programs of a row.
         """
         is_wide = logits.dtype.itemsize > torch.float32.itemsize or logits.shape[1] > MOST_COLUMNS
         if is_wide or not logits.numel():
-            return None
+            return ()
         (rows, width), device = logits.shape, logits.device
         programs = parts.programs_of_row(device, rows, width)
-        size = NUMBERS + more + by_program * programs
-        return cls(logits, torch.zeros((rows, size), dtype=torch.int64, device=device), programs)
+        each = [NUMBERS + size for size in sizes(programs)]
+        memory = torch.zeros((rows, sum(each)), dtype=torch.int64, device=device)
+        return tuple([cls(logits, own, programs) for own in torch.split(memory, each, 1)])
 
     def launch(self, one: Kernel, *others: Argument, constants: tuple[float, ...] = ()) -> bool:
         """Start a kernel with the memory, its size for a row, other arguments, and the logits; return whether it was started.
@@ -212,7 +229,7 @@ class LogitRows(NamedTuple):
             self.logits.device,
             (rows, self.programs),
             None,
-            (self.memory, self.memory.shape[1], *others, self.logits, width, *strides),
+            (self.memory, self.memory.stride(0), *others, self.logits, width, *strides),
             (*constants, int(strides[1] == 1), parts.STRIP * parts.STRIPS),
             (self.logits.dtype,),
             WARPS,

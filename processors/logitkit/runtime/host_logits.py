@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Role
 from logitkit.runtime.logit_arrays import BITS, as_array, fill
+
+if TYPE_CHECKING:
+    from logitkit.kernels.stages import Stage
 
 __all__ = ["HostAndDevice", "HostLogits", "HostRow", "Truncation", "filled", "host_rows", "is_empty", "keep_only"]
 
@@ -234,7 +237,20 @@ class HostAndDevice(Described, Generic[S]):
 
     def _by_kernel(self, state: S, logits: Tensor) -> bool:
         """Process logits in place by a kernel, where kernels run; return whether that was done, else nothing has happened."""
-        return False
+        stage = self._stage(state)
+        if stage is None:
+            return False
+        from logitkit.kernels.stages import run_stages
+
+        return run_stages((stage,), logits) == 1
+
+    def _stage(self, state: S) -> Stage | None:
+        """Return how kernels process whole rows of logits, so that neighbours may share passes; None if they do not.
+
+        Args:
+            state: The state of the rows, on a device where kernels run.
+        """
+        return None
 
 
 class Truncation(HostAndDevice[S]):

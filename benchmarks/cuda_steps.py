@@ -30,6 +30,7 @@ SCHEMA = {
     "required": ["name", "tags"],
 }
 GRAMMAR = 'root ::= sum\nsum ::= term ("+" term)*\nterm ::= [0-9]+ | "(" sum ")"\n'
+PENALTIES = lk.RepetitionPenalty(1.1), lk.FrequencyPenalty(0.2), lk.PresencePenalty(0.2)
 SAMPLING = (lk.Temperature(0.7), lk.TopK(50), lk.TopP(0.9), lk.MinP(0.05))
 PALINDROMES = 'root ::= "a" root "a" | "b" root "b" | "1" root? "1" | ""'
 
@@ -70,6 +71,8 @@ def subjects() -> dict[str, Callable[[], Any]]:
         ),
         "Temperature and TopP": lambda: lk.chain(lk.Temperature(0.7), lk.TopP(0.9)),
         "Temperature and TopP, one by one": lambda: one_by_one(lk.chain(lk.Temperature(0.7), lk.TopP(0.9))),
+        "Penalties and TopP": lambda: lk.chain(*PENALTIES, lk.Temperature(0.7), lk.TopP(0.9)),
+        "Penalties and TopP, one by one": lambda: one_by_one(lk.chain(*PENALTIES, lk.Temperature(0.7), lk.TopP(0.9))),
         "Sampling": lambda: lk.chain(*SAMPLING),
         "Sampling, one by one": lambda: one_by_one(lk.chain(*SAMPLING)),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -40,44 +41,75 @@ ANY = st.one_of(
     st.builds(lk.TopP, st.sampled_from((0.0, 0.1, 0.5, 0.9, 1.0)), LEAST),
     st.builds(lk.TypicalP, st.sampled_from((1e-6, 0.1, 0.5, 0.9, 1.0)), LEAST),
 )
+LISTS = st.one_of(
+    st.builds(lk.LogitBias, st.dictionaries(st.integers(0, 200), st.sampled_from((-4.3, 0.5, 2.7)), max_size=30)),
+    st.builds(lk.BanTokens, st.lists(st.integers(0, 200), max_size=30)),
+    st.builds(lk.RepetitionPenalty, st.sampled_from((1.0, 0.5, 1.3, 20.0)), st.sampled_from((None, None, 3))),
+    st.builds(lk.FrequencyPenalty, st.sampled_from((-1.0, 0.0, 0.3, 7.0)), include_prompt=st.just(True)),
+    st.builds(lk.PresencePenalty, st.sampled_from((-1.0, 0.0, 0.3)), include_prompt=st.just(True)),
+)
 SIZES = st.tuples(st.sampled_from((1, 2, 5)), st.sampled_from((1, 2, 31, 64, 150)))
 
 
-def one_by_one(chain: lk.Chain, state: Any, logits: Tensor, context: lk.Context) -> Tensor:
-    for processor, own in zip(chain.processors, state, strict=True):
+def one_by_one(processors: Sequence[Any], state: Any, logits: Tensor, context: lk.Context) -> Tensor:
+    for processor, own in zip(processors, state, strict=True):
         logits = processor.process_logits(own, logits, context)[1]
     return logits
 
 
-@given(st.lists(ANY, min_size=2, max_size=4), SIZES, st.sampled_from(DTYPES), st.randoms(use_true_random=False))
+def neutral_of(processor: Any) -> Any:
+    """Return a processor of a kind that changes nothing, without a window."""
+    arguments = {name: given for name, given in type(processor).kind.neutral.items() if name != "window"}
+    return type(processor)(**arguments)
+
+
+def drawn_context(chance: random.Random, rows: int, columns: int) -> lk.Context:
+    """Return rows with prompts of few tokens or many, of which some are not columns, and room that grows or not."""
+    many = chance.choice((3, 2 * columns))
+    prompts = [[chance.randrange(many) for _ in range(chance.choice((0, 3, 90)))] for _ in range(rows)]
+    return lk.Context.of(prompts, columns, max_length=chance.choice((None, 120)))
+
+
+@given(
+    st.lists(st.one_of(ANY, LISTS), min_size=2, max_size=6),
+    SIZES,
+    st.sampled_from(DTYPES),
+    st.randoms(use_true_random=False),
+)
 def test_shared_passes_give_the_same_bits(
     processors: list[Any], shape: tuple[int, int], dtype: torch.dtype, chance: random.Random
 ) -> None:
     """In any order, with rows that one processor changes and another leaves, and with ties, NaN and infinities."""
     rows, columns = shape
-    logits, context = drawn(chance, shape, dtype), lk.Context.of([[]] * rows, columns)
-    chain = lk.chain(*processors)
+    logits, context = drawn(chance, shape, dtype), drawn_context(chance, rows, columns)
+    # Bans may come after truncations here, which a chain refuses.
+    chain = lk.Chain(tuple(processors))
     # Rows with other parameters: a neutral step changes none of them.
-    neutral = lk.chain(*[type(p)(**type(p).kind.neutral) for p in processors])
+    neutral = lk.Chain(tuple(map(neutral_of, processors)))
     state = chain.init_state(context)
     if rows > 1:
         one = neutral.init_state(lk.Context.of([[]], columns))
         state = lk.select(lk.concatenate([state, one]), torch.tensor([rows, *range(rows - 1)]))
     layout, around = chance.randrange(3), (16, chance.choice((1, 2)), 64, chance.choice((1, 6, 24)))
     with kernels(*around) as alone:
-        wanted = one_by_one(chain, state, in_memory(logits, layout), context)
+        wanted = one_by_one(processors, state, in_memory(logits, layout), context)
     with kernels(*around) as together:
         found = chain.process_logits(state, in_memory(logits, layout), context)[1]
     assert alike(wanted, found), (logits, wanted, found)
     assert together.total() <= alone.total()
 
 
-@given(st.lists(EXACT, min_size=2, max_size=3), SIZES, st.sampled_from(DTYPES), st.randoms(use_true_random=False))
+@given(
+    st.lists(st.one_of(EXACT, LISTS), min_size=2, max_size=4),
+    SIZES,
+    st.sampled_from(DTYPES),
+    st.randoms(use_true_random=False),
+)
 def test_tensor_operations_agree(
     processors: list[Any], shape: tuple[int, int], dtype: torch.dtype, chance: random.Random
 ) -> None:
-    logits, context = drawn(chance, shape, dtype), lk.Context.of([[]] * shape[0], shape[1])
-    chain = lk.chain(*processors)
+    logits, context = drawn(chance, shape, dtype), drawn_context(chance, *shape)
+    chain = lk.Chain(tuple(processors))
     state = chain.init_state(context)
     with tensor_path():
         wanted = chain.process_logits(state, logits.clone(), context)[1]
@@ -87,6 +119,7 @@ def test_tensor_operations_agree(
 
 
 SAMPLING = (lk.Temperature(0.7), lk.TopK(5), lk.TopP(0.9), lk.MinP(0.05))
+PENALTIES = (lk.LogitBias({3: 1.0}), lk.RepetitionPenalty(1.1), lk.FrequencyPenalty(0.2), lk.PresencePenalty(0.2))
 REGEX = lk.Regex("[a-c]*", vocabulary())
 
 
@@ -100,7 +133,13 @@ REGEX = lk.Regex("[a-c]*", vocabulary())
         ((lk.Temperature(0.7), lk.TopK(5), lk.TopP(0.9)), torch.float32, 13, 9),
         ((lk.Temperature(0.7), lk.TopK(5), lk.TopP(0.9)), torch.bfloat16, 11, 7),
         (SAMPLING, torch.float32, 16, 10),
-        ((REGEX, lk.RepetitionPenalty(1.1), *SAMPLING), torch.float32, 18, 12),
+        ((REGEX, lk.RepetitionPenalty(1.1), *SAMPLING), torch.float32, 18, 11),
+        ((lk.RepetitionPenalty(1.1), REGEX, *SAMPLING), torch.float32, 18, 12),
+        ((*PENALTIES, lk.Temperature(0.7), lk.TopP(0.9)), torch.float32, 12, 6),
+        ((*PENALTIES, REGEX), torch.float32, 5, 2),
+        # More lists than a launch has room for.
+        ((*PENALTIES, *PENALTIES), torch.float32, 8, 2),
+        ((*PENALTIES, *PENALTIES, lk.PresencePenalty(0.2, window=9)), torch.float32, 9, 3),
         # The order of vLLM, and that of llama.cpp.
         ((lk.Temperature(0.7), lk.MinP(0.05), lk.TopK(5), lk.TopP(0.9)), torch.float32, 16, 10),
         ((lk.TopK(5), lk.TypicalP(0.9), lk.TopP(0.9), lk.MinP(0.05), lk.Temperature(0.7)), torch.float32, 23, 18),
@@ -114,31 +153,32 @@ def test_the_launches_of_typical_chains_are_those_in_the_documentation(
     chain = lk.chain(*processors)
     state = chain.init_state(context)
     with kernels() as started:
-        one_by_one(chain, state, torch.zeros(2, COLUMNS, dtype=dtype), context)
+        one_by_one(processors, state, torch.zeros(2, COLUMNS, dtype=dtype), context)
     assert started.total() == alone
     with kernels() as started:
         chain.process_logits(state, torch.zeros(2, COLUMNS, dtype=dtype), context)
     assert started.total() == together
 
 
-@pytest.mark.parametrize("refused", range(7))
+@pytest.mark.parametrize("refused", range(8))
 def test_where_a_launch_is_refused_the_other_processors_go_on(refused: int) -> None:
     """Those before it are done, and it is done by tensor operations: each exactly once."""
     # Temperatures twice would show.
-    chain = lk.chain(lk.Temperature(0.5), lk.TopK(9), lk.MinP(0.2), lk.TopA(0.3))
-    context = lk.Context.of([[]] * 3, 40)
+    many = lk.PresencePenalty(0.5, include_prompt=True), lk.Temperature(0.5), lk.TopK(9), lk.MinP(0.2), lk.TopA(0.3)
+    chain = lk.chain(*many, lk.RepetitionPenalty(1.5))
+    context = lk.Context.of([[3, 4, 5]] * 3, 40)
     state, logits = chain.init_state(context), torch.randn(3, 40, generator=torch.Generator().manual_seed(refused))
     with tensor_path():
         wanted = chain.process_logits(state, logits.clone(), context)[1]
     numbers = itertools.count()
     broken: set[tuple[Any, ...]] = set()
 
-    def launched(self: Kernel, *arguments: Any) -> bool:
+    def launched(self: Kernel, *arguments: Any, **options: Any) -> bool:
         """As a kernel that cannot be compiled: never again."""
         variant = (self.name, arguments[4])
         if next(numbers) == refused:
             broken.add(variant)
-        return variant not in broken and launch(self, *arguments)
+        return variant not in broken and launch(self, *arguments, **options)
 
     with kernels():
         launch = Kernel.launch
@@ -168,6 +208,7 @@ class OwnTopK(lk.TopK):
 def test_which_processors_share_passes() -> None:
     own, one, two = OwnTopK(3), lk.TopK(3), lk.TopP(0.5)
     assert run_ends([one, two, own, one, REGEX, two, two]) == (2, 2, 3, 4, 5, 7, 7)
+    assert run_ends([lk.Xtc(0.5, 0.1), lk.BanTokens([1]), one, lk.NoRepeatNGram(3)]) == (1, 3, 3, 4)
     assert run_ends([one, two, one], last=1) == (2, 2, 3)
     assert run_ends([]) == ()
 

@@ -25,6 +25,7 @@ __all__ = [
     "best_kernel",
     "best_of",
     "chunk_of",
+    "find_best",
     "first_best_of",
     "is_nan",
     "key_of",
@@ -131,6 +132,22 @@ def loaded(logits, column_stride, begin, width, CONTIGUOUS: tl.constexpr, BLOCK:
     return tl.load(here, mask=begin + lane < width, other=float("-inf"))
 
 
+@device_function
+def find_best(numbers, logits, width, column_stride, CONTIGUOUS: tl.constexpr, BLOCK: tl.constexpr):
+    """Find the greatest logit of a row that is not NaN, and the first column that has it, in the columns of a program."""
+    best = tl.zeros([BLOCK], tl.uint64)
+    first, last = chunk_of(width, BLOCK)
+    for begin in range(first, last, BLOCK):
+        x = loaded(logits, column_stride, begin, width, CONTIGUOUS, BLOCK)
+        column = begin + tl.arange(0, BLOCK)
+        scores = tl.where(is_nan(x) | (column >= width), float("-inf"), x.to(tl.float32))
+        scores = tl.where(scores == 0.0, 0.0, scores)  # both zeros are equal
+        best = tl.maximum(best, packed(scores, column))
+    # Programs may come in any order, since the maximum is the same. All keys are greater than the 0 that was there.
+    there = (numbers + BEST).to(tl.pointer_type(tl.uint64))
+    tl.atomic_max(there, tl.max(best, 0), sem="relaxed")
+
+
 @kernel
 def best_kernel(
     numbers, room: tl.int64, logits, width: tl.int32, row_stride: tl.int64, column_stride: tl.int64,
@@ -138,17 +155,7 @@ def best_kernel(
 ):  # fmt: skip
     """Find the greatest logit of each row that is not NaN, and the first column that has it."""
     row = tl.program_id(0).to(tl.int64)
-    best = tl.zeros([BLOCK], tl.uint64)
-    first, last = chunk_of(width, BLOCK)
-    for begin in range(first, last, BLOCK):
-        x = loaded(logits + row * row_stride, column_stride, begin, width, CONTIGUOUS, BLOCK)
-        column = begin + tl.arange(0, BLOCK)
-        scores = tl.where(is_nan(x) | (column >= width), float("-inf"), x.to(tl.float32))
-        scores = tl.where(scores == 0.0, 0.0, scores)  # both zeros are equal
-        best = tl.maximum(best, packed(scores, column))
-    # Programs may come in any order, since the maximum is the same. All keys are greater than the 0 that was there.
-    there = (numbers + row * room + BEST).to(tl.pointer_type(tl.uint64))
-    tl.atomic_max(there, tl.max(best, 0), sem="relaxed")
+    find_best(numbers + row * room, logits + row * row_stride, width, column_stride, CONTIGUOUS, BLOCK)
 
 
 @device_function
@@ -191,7 +198,7 @@ class LogitRows(NamedTuple):
 
     Args:
         logits: [B, V] floating point of up to 32 bits.
-        memory: [B, M] int64: for each row, `NUMBERS` numbers, and what other kernels leave.
+        memory: [B, M] int64: for each row, `NUMBERS` numbers, and what other kernels leave. Lists of tokens need none.
         programs: The number of programs for each row.
     """
 
@@ -205,14 +212,14 @@ class LogitRows(NamedTuple):
 
         Args:
             logits: [B, V] floating point.
-            sizes: Returns how many numbers a row needs for each processor, besides `NUMBERS`, given the programs of a row.
+            sizes: Returns how many numbers a row needs for each processor, given its programs.
         """
         is_wide = logits.dtype.itemsize > torch.float32.itemsize or logits.shape[1] > MOST_COLUMNS
         if is_wide or not logits.numel():
             return ()
         (rows, width), device = logits.shape, logits.device
         programs = parts.programs_of_row(device, rows, width)
-        each = [NUMBERS + size for size in sizes(programs)]
+        each = list(sizes(programs))
         memory = torch.zeros((rows, sum(each)), dtype=torch.int64, device=device)
         return tuple([cls(logits, own, programs) for own in torch.split(memory, each, 1)])
 

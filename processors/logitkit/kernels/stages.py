@@ -1,7 +1,8 @@
-"""Processors that change whole rows of logits, one after another, in few launches: one goes on where the one before ends.
+"""Processors that change rows of logits, one after another, in few launches: one goes on where the one before ends.
 
-Each processor is a *stage*, which needs the best score of each row, and often a first pass: sums, or counts. On its own it takes
-a launch for each. After another stage, the best score is known, and the launch that ends that stage does the first pass.
+Most of them are a *stage*, which needs the best score of each row, and often a first pass: sums, or counts. On its own it takes
+a launch for each. After another stage, the best score is known, and the launch that ends that stage does the first pass. Biases,
+bans and penalties are lists of tokens. Those before a stage are changed by the launch that finds its best score.
 
 By hand: `Temperature(0.7)`, `TopK(5)` and `MinP(0.1)` in float32 take 2, 5 and 3 launches, one by one. Together they take 6:
 
@@ -25,7 +26,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from logitkit.kernels.first_pass import NOTHING_FOLLOWS, First, Follower
-from logitkit.kernels.row_sums import LogitRows, best_kernel
+from logitkit.kernels.joined_lists import MOST_LISTS, TokenList, change_lists
+from logitkit.kernels.row_sums import NUMBERS, LogitRows
 
 __all__ = ["Stage", "run_stages"]
 
@@ -42,7 +44,7 @@ class Stage(ABC):
 
     def size(self, programs: int) -> int:
         """Return how many numbers it needs in memory for a row that some programs share."""
-        return 0
+        return NUMBERS
 
     def follower(self, rows: LogitRows) -> Follower:
         """Return its first pass, as the launch before does it; `rows` have its memory."""
@@ -62,27 +64,35 @@ class Stage(ABC):
         """
 
 
-def run_stages(stages: Sequence[Stage], logits: Tensor) -> int:
+def run_stages(stages: Sequence[Stage | TokenList], logits: Tensor) -> int:
     """Change rows of logits, in place, by one stage after another.
 
     Args:
-        stages: At least one.
+        stages: At least one. Lists of tokens before a stage are changed in the launch that finds its best score.
         logits: [B, V] floating point.
 
     Returns:
         How many stages were done: the first ones. The others have changed nothing, because no kernel runs them here.
     """
     each = LogitRows.of(logits, lambda programs: [stage.size(programs) for stage in stages])
-    begun = False
+    lists: list[TokenList] = []
+    done, begun = 0, False
     for number, (stage, rows) in enumerate(zip(stages, each, strict=False)):
-        if not begun and not rows.launch(best_kernel):
-            return number
-        following, goes_on = NOTHING_FOLLOWS, False
-        if number + 1 < len(stages):
-            after = stages[number + 1]
-            goes_on = stage.leaves_best and (stage.leaves_column or not after.needs_column)
-            following = after.follower(each[number + 1]) if goes_on else NOTHING_FOLLOWS
-        if not stage.launch(rows, begun, following):
-            return number
-        begun = goes_on
-    return len(each)
+        after = stages[number + 1] if number + 1 < len(stages) else None
+        if isinstance(stage, TokenList):
+            lists.append(stage)
+            is_last = after is None or (isinstance(after, TokenList) and len(lists) == MOST_LISTS)
+            if is_last and not change_lists(rows, lists, finds_best=False):
+                return done
+        else:
+            if not begun and not change_lists(rows, lists, finds_best=True):
+                return done
+            done, is_last, following = number, True, NOTHING_FOLLOWS
+            if isinstance(after, Stage) and stage.leaves_best and (stage.leaves_column or not after.needs_column):
+                following = after.follower(each[number + 1])
+            if not stage.launch(rows, begun, following):
+                return done
+            begun = following is not NOTHING_FOLLOWS
+        if is_last:
+            lists, done = [], number + 1
+    return done

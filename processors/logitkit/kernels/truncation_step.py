@@ -232,7 +232,7 @@ class TruncationStage(Stage):
 
     def size(self, programs: int) -> int:
         """Return how many numbers it needs in memory for a row that some programs share."""
-        return self.counts_at - NUMBERS + COUNTS + programs
+        return self.counts_at + COUNTS + programs
 
     def follower(self, rows: LogitRows) -> Follower:
         """Return the count of first digits as its first pass; for `TypicalP`, the sum of all probabilities."""

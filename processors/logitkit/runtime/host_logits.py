@@ -23,9 +23,20 @@ from logitkit.protocol.kind import Role
 from logitkit.runtime.logit_arrays import BITS, as_array, fill
 
 if TYPE_CHECKING:
+    from logitkit.kernels.joined_lists import TokenList
     from logitkit.kernels.stages import Stage
 
-__all__ = ["HostAndDevice", "HostLogits", "HostRow", "Truncation", "filled", "host_rows", "is_empty", "keep_only"]
+__all__ = [
+    "HostAndDevice",
+    "HostLogits",
+    "HostRow",
+    "Truncation",
+    "filled",
+    "first_tensor",
+    "host_rows",
+    "is_empty",
+    "keep_only",
+]
 
 S = TypeVar("S", bound=tuple[Any, ...])
 
@@ -225,7 +236,7 @@ class HostAndDevice(Described, Generic[S]):
         logits = own_rows(type(self).__name__, _rows(state), logits)
         if not by_tensors(logits):
             return state, self._by_rows(state, logits)
-        if switch.runs_on(_first(state), logits) and self._by_kernel(state, logits):
+        if switch.runs_on(first_tensor(state), logits) and self._by_kernel(state, logits):
             return state, logits
         return state, self._by_tensors(state, logits)
 
@@ -244,8 +255,8 @@ class HostAndDevice(Described, Generic[S]):
 
         return run_stages((stage,), logits) == 1
 
-    def _stage(self, state: S) -> Stage | None:
-        """Return how kernels process whole rows of logits, so that neighbours may share passes; None if they do not.
+    def _stage(self, state: S) -> Stage | TokenList | None:
+        """Return what kernels do to rows of logits, so that neighbours may share passes; None if they do not.
 
         Args:
             state: The state of the rows, on a device where kernels run.
@@ -277,7 +288,7 @@ class Truncation(HostAndDevice[S]):
         return logits
 
 
-def _first(state: Any) -> Tensor:
+def first_tensor(state: Any) -> Tensor:
     """Return the first tensor of a state."""
     while not isinstance(state, Tensor):
         state = state[0]
@@ -286,4 +297,4 @@ def _first(state: Any) -> Tensor:
 
 def _rows(state: Any) -> int:
     """Return the number of rows of a state without comparing its fields, which takes longer."""
-    return _first(state).shape[0]
+    return first_tensor(state).shape[0]

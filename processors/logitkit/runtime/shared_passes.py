@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from logitkit.kernels import switch
 from logitkit.protocol.calls import own_rows
 from logitkit.protocol.processor import Processor
-from logitkit.runtime.host_logits import HostAndDevice
+from logitkit.runtime.host_logits import HostAndDevice, first_tensor
+
+if TYPE_CHECKING:
+    from logitkit.kernels.joined_lists import TokenList
+    from logitkit.kernels.stages import Stage
 
 __all__ = ["process_together", "run_ends", "shares_passes"]
 
@@ -23,7 +27,7 @@ __all__ = ["process_together", "run_ends", "shares_passes"]
 def _shares(kind: Any) -> bool:
     # A class that processes logits in a way of its own has no part in this.
     own = issubclass(kind, HostAndDevice) and kind._stage is not HostAndDevice._stage  # noqa: SLF001 - its other half
-    return own and all(getattr(kind, name) is getattr(HostAndDevice, name) for name in ("process_logits", "_by_kernel"))
+    return own and kind.process_logits is HostAndDevice.process_logits
 
 
 def shares_passes(processor: Processor[Any]) -> bool:
@@ -40,7 +44,7 @@ def run_ends(processors: Sequence[Processor[Any]], last: int | None = None) -> t
 
     Example:
         >>> import logitkit as lk
-        >>> run_ends([lk.BanTokens([1]), lk.Temperature(0.7), lk.TopK(5), lk.TopP(0.9)])
+        >>> run_ends([lk.AllowTokens([1]), lk.Temperature(0.7), lk.TopK(5), lk.TopP(0.9)])
         (1, 4, 4, 4)
     """
     ends: list[int] = []
@@ -64,11 +68,13 @@ def process_together(links: Sequence[tuple[Processor[Any], Any]], logits: Tensor
         BatchMismatch: The logits and a state have different numbers of rows.
         ConfigurationError: The logits have another rank, are not floating point, or require a gradient.
     """
-    stages = []
-    for processor, state in links:
-        if not switch.runs_on(state[0], logits):
+    stages: list[Stage | TokenList] = []
+    # One alone has nothing to share.
+    for processor, state in links if len(links) > 1 else ():
+        first = first_tensor(state)
+        if not switch.runs_on(first, logits):
             break
-        logits = own_rows(type(processor).__name__, len(state[0]), logits)
+        logits = own_rows(type(processor).__name__, len(first), logits)
         stage = processor._stage(state)  # type: ignore[attr-defined]  # noqa: SLF001 - its other half
         if stage is None:
             break

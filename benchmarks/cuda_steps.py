@@ -30,6 +30,8 @@ SCHEMA = {
     "required": ["name", "tags"],
 }
 GRAMMAR = 'root ::= sum\nsum ::= term ("+" term)*\nterm ::= [0-9]+ | "(" sum ")"\n'
+PENALTIES = lk.RepetitionPenalty(1.1), lk.FrequencyPenalty(0.2), lk.PresencePenalty(0.2)
+SAMPLING = (lk.Temperature(0.7), lk.TopK(50), lk.TopP(0.9), lk.MinP(0.05))
 PALINDROMES = 'root ::= "a" root "a" | "b" root "b" | "1" root? "1" | ""'
 
 # Calls in a graph, and replays of each graph.
@@ -67,7 +69,19 @@ def subjects() -> dict[str, Callable[[], Any]]:
         "a chain": lambda: lk.chain(
             lk.JsonSchema(SCHEMA, v), lk.RepetitionPenalty(1.1), lk.Temperature(0.7), lk.TopK(50), lk.TopP(0.9)
         ),
+        "Temperature and TopP": lambda: lk.chain(lk.Temperature(0.7), lk.TopP(0.9)),
+        "Temperature and TopP, one by one": lambda: one_by_one(lk.chain(lk.Temperature(0.7), lk.TopP(0.9))),
+        "Penalties and TopP": lambda: lk.chain(*PENALTIES, lk.Temperature(0.7), lk.TopP(0.9)),
+        "Penalties and TopP, one by one": lambda: one_by_one(lk.chain(*PENALTIES, lk.Temperature(0.7), lk.TopP(0.9))),
+        "Sampling": lambda: lk.chain(*SAMPLING),
+        "Sampling, one by one": lambda: one_by_one(lk.chain(*SAMPLING)),
     }
+
+
+def one_by_one(chain: lk.Chain) -> lk.Chain:
+    """Return a chain whose processors share no pass over the logits."""
+    vars(chain)["_run_ends"] = tuple(range(1, len(chain.processors) + 1))
+    return chain
 
 
 def microseconds(graphs: dict[str, torch.cuda.CUDAGraph], calls: int = CALLS) -> dict[str, float]:

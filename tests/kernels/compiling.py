@@ -47,6 +47,7 @@ STEPS = (
     ("StopStrings texts", torch.float32),
     ("ThinkingBudget of three", torch.float32),
 )
+LISTS = lk.LogitBias({1: 2.0}), lk.RepetitionPenalty(1.2), lk.FrequencyPenalty(0.2), lk.BanTokens([1])
 # Other processors whose steps are compiled, with a long window where one program has all of it.
 OTHERS: tuple[tuple[Any, ...], ...] = (
     (lk.TopK(5), torch.float32, torch.float16),
@@ -62,6 +63,12 @@ OTHERS: tuple[tuple[Any, ...], ...] = (
     (lk.Dry(0.8, breakers=(1,), window=2000), torch.float32),
     (lk.LogitBias({1: 2.0}), torch.float16),
     (lk.BanTokens([1]), torch.float32),
+    # Those that do the first pass of the next one too.
+    (lk.chain(lk.Temperature(0.5), lk.TopK(5), lk.TopP(0.5), lk.MinP(0.1)), torch.float32, torch.bfloat16),
+    (lk.chain(lk.Temperature(0.5), lk.MinP(0.1), lk.TopK(5), lk.MinP(0.1), lk.TopP(0.5)), torch.float32),
+    (lk.chain(*LISTS, lk.Temperature(0.5)), torch.float32, torch.float16),
+    (lk.chain(*LISTS, lk.Stateless(lambda logits, context: logits)), torch.float32),
+    (lk.chain(lk.Temperature(0.5), lk.TopP(0.5), lk.TopK(5), lk.Temperature(0.5)), torch.float32),
 )
 
 

@@ -24,6 +24,7 @@ from logitkit.protocol.declared import counts_until_end, follows_text
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.protocol.state import concatenate, select
 from logitkit.runtime.logit_arrays import as_array, check_row
+from logitkit.runtime.shared_passes import process_together, shares_passes
 from logitkit.runtime.tensor_logits import broken_rows, end_broken
 
 __all__ = ["SharedStep", "StepStates"]
@@ -162,8 +163,13 @@ class StepStates:
 
     def _processed(self, logits: Tensor) -> Tensor:
         context = LogitsContext(logits.shape[1], self.device)
-        ended = []
-        for step in self.steps.values():
+        ended, done, steps = [], 0, [*self.steps.values()]
+        for place, step in enumerate(steps):
+            if place >= done and by_tensors(logits):
+                count, logits = process_together(_run(steps[place:]), logits)
+                done = place + count
+            if place < done:
+                continue
             if isinstance(step, Gathered):
                 logits = step.process_logits(logits)
             elif step.broken:
@@ -211,3 +217,13 @@ class StepStates:
                 repeated = [place for place in which for _ in range(at.shape[1])]
                 steps[key] = step.select(repeated, [-1] * len(repeated), at.flatten())
         return replace(self, rows=len(rows), steps=steps)
+
+
+def _run(steps: Sequence[SharedStep | Gathered]) -> list[tuple[Processor[Any], Any]]:
+    """Return the first of some steps that may share passes over the logits."""
+    found: list[tuple[Processor[Any], Any]] = []
+    for step in steps:
+        if not isinstance(step, SharedStep) or step.broken or not shares_passes(step.runs):
+            break
+        found.append((step.runs, step.state))
+    return found

@@ -16,7 +16,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters.token_ids import checked_ids
-from logitkit.protocol.calls import advance_checked, init_checked, own_rows, process_checked
+from logitkit.protocol.calls import advance_checked, by_tensors, init_checked, own_rows, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import (
     counts_until_end,
@@ -38,6 +38,7 @@ from logitkit.protocol.processor import (
     role_of,
 )
 from logitkit.runtime.constraint import Constraint
+from logitkit.runtime.shared_passes import process_together, run_ends
 
 __all__ = ["Chain", "chain", "members"]
 
@@ -60,7 +61,7 @@ class Chain(NotAHook):
 
     def __post_init__(self) -> None:
         # Computed now, because declarations are cached by class, which a graph of torch.compile does not do.
-        _ = self._ending, self._counts, self.at_fault
+        _ = self._ending, self._counts, self._run_ends, self.at_fault
 
     @property
     def reads_prompt(self) -> bool:
@@ -111,9 +112,14 @@ class Chain(NotAHook):
         Returns:
             The logits, and the rows that the chain has ended because no token was left, [B] bool; None if there are none.
         """
-        ending, ended = self._ending, None
-        for place, (processor, before) in enumerate(zip(self.processors, state, strict=True)):
-            logits = process_checked(processor, before, logits, context)
+        links, ending, ended, done = [*zip(self.processors, state, strict=True)], self._ending, None, 0
+        for place, (processor, before) in enumerate(links):
+            run_end = self._run_ends[place]
+            if place >= done and run_end > place + 1 and by_tensors(logits):
+                count, logits = process_together(links[place:run_end], logits)
+                done = place + count
+            if place >= done:
+                logits = process_checked(processor, before, logits, context)
             if place == ending:
                 logits, ended = end_rows(own_rows("chain", len(logits), logits), self.known_eos_ids)
         return logits, ended
@@ -191,6 +197,11 @@ class Chain(NotAHook):
         places = [*foreign, *(may_ban if foreign or len(may_ban) > 1 else ())]
         last = max(places, default=None)
         return None if last is None or ends_empty_rows(self.processors[last]) else last
+
+    @lazy
+    def _run_ends(self) -> tuple[int, ...]:
+        """For each processor, the index after the last of those that may share passes with it."""
+        return run_ends(self.processors, self._ending)
 
     @lazy
     def at_fault(self) -> tuple[Processor[Any], ...]:

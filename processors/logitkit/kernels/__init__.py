@@ -9,8 +9,11 @@ constraint_step           a step of rows under constraints
 branching_step            the same for rows that may be in several places of an automaton at once
 stop_step, thinking_step  a step of rows that search for stops, and of rows with a thinking budget
 row_sums                  what a truncation needs to know of whole rows: the best score, and the sum of all probabilities
+joined_lists              biases, bans and penalties that follow one another, together with the search for the best score
+stages                    neighbouring processors of whole rows, which share passes: Temperature and truncations
+first_pass                the first pass of a processor, done in the last launch of the one before
 truncation_step           TopK, TopP and TypicalP, without sorting
-truncation_rules          the keys and the limits of each of them
+digits, truncation_rules  the digits of keys, which find a cut; the keys and the limits of each truncation
 share_step                MinP and TopA
 temperature_step          Temperature
 listed_step               biases, bans, and penalties on tokens that have occurred

@@ -17,7 +17,7 @@ from torch import Tensor
 from logitkit.kernels.kernel import kernel
 from logitkit.kernels.language import constant, device_function, tl
 
-__all__ = ["MOST", "Change", "finite", "listed_step", "room_of"]
+__all__ = ["MOST", "Change", "changed_logits", "finite", "listed_step", "room_of"]
 
 
 class Change(IntEnum):
@@ -45,6 +45,25 @@ def finite(given, changed, dtype: tl.constexpr, MOST_FINITE: tl.constexpr):
     return tl.where(nan, given, tl.minimum(tl.maximum(changed, low), high)).to(dtype)
 
 
+@device_function
+def changed_logits(given, penalty, amount, CHANGE: tl.constexpr):
+    """Return logits as float32 after a change.
+
+    Args:
+        given: The logits, float32.
+        penalty: The penalty of the row, float32; not used by `ADD`.
+        amount: The number to add to each, or how often its token occurred.
+    """
+    if CHANGE == ADD:
+        return given + amount
+    elif CHANGE == DIVIDE:  # noqa: RET505 - the compiler must not see the other branches
+        return tl.where(given < 0, given * penalty, tl.div_rn(given, tl.zeros_like(given) + penalty))
+    elif CHANGE == SUBTRACT_COUNTED:
+        return given - (tl.zeros_like(given) + penalty) * amount.to(tl.float32)
+    else:
+        return given - (tl.zeros_like(given) + penalty)
+
+
 @kernel
 def listed_kernel(
     ids, amounts, size: tl.int32, strength, logits, width: tl.int32, row_stride: tl.int64, column_stride: tl.int64,
@@ -58,7 +77,7 @@ def listed_kernel(
         strength: [B] float64 or float32, the penalty of each row.
     """
     row, lane = tl.program_id(0).to(tl.int64), tl.program_id(1) * ROOM + tl.arange(0, ROOM)
-    count = size
+    count, penalty = size, 0.0
     if strength is not None:
         penalty = tl.load(strength + row).to(tl.float32)
         # The penalty that changes nothing.
@@ -71,21 +90,13 @@ def listed_kernel(
         tl.store(here, float("-inf"), mask=there)
     else:
         given = tl.load(here, mask=there, other=0.0).to(tl.float32)
-        if CHANGE == ADD:
-            changed = given + tl.load(amounts + row * size + lane, mask=there, other=0.0)
-        elif CHANGE == DIVIDE:
-            changed = tl.where(given < 0, given * penalty, tl.div_rn(given, tl.zeros_like(given) + penalty))
-        else:
-            loss = tl.zeros_like(given) + penalty
-            if CHANGE == SUBTRACT_COUNTED:
-                often = tl.zeros([ROOM], tl.int32)
-                if DISTINCT:
-                    often = tl.load(amounts + row * size + lane, mask=there, other=0)
-                else:
-                    for other in range(count):
-                        often += (tl.load(ids + row * size + other) == token).to(tl.int32)
-                loss = loss * often.to(tl.float32)
-            changed = given - loss
+        amount = tl.zeros([ROOM], tl.int32)
+        if amounts is not None:
+            amount = tl.load(amounts + row * size + lane, mask=there, other=0)
+        elif CHANGE == SUBTRACT_COUNTED:
+            for other in range(count):
+                amount += (tl.load(ids + row * size + other) == token).to(tl.int32)
+        changed = changed_logits(given, penalty, amount, CHANGE)
         if not DISTINCT:
             tl.debug_barrier()
         tl.store(here, finite(given, changed, logits.dtype.element_ty, MOST_FINITE), mask=there)

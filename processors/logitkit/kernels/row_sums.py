@@ -9,6 +9,7 @@ batch and every run.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -24,13 +25,17 @@ __all__ = [
     "best_kernel",
     "best_of",
     "chunk_of",
+    "find_best",
     "first_best_of",
     "is_nan",
     "key_of",
     "loaded",
+    "packed",
     "score_of_key",
     "scores_of",
     "share_of",
+    "shares_of",
+    "store_shares",
     "sum_kernel",
 ]
 
@@ -127,6 +132,22 @@ def loaded(logits, column_stride, begin, width, CONTIGUOUS: tl.constexpr, BLOCK:
     return tl.load(here, mask=begin + lane < width, other=float("-inf"))
 
 
+@device_function
+def find_best(numbers, logits, width, column_stride, CONTIGUOUS: tl.constexpr, BLOCK: tl.constexpr):
+    """Find the greatest logit of a row that is not NaN, and the first column that has it, in the columns of a program."""
+    best = tl.zeros([BLOCK], tl.uint64)
+    first, last = chunk_of(width, BLOCK)
+    for begin in range(first, last, BLOCK):
+        x = loaded(logits, column_stride, begin, width, CONTIGUOUS, BLOCK)
+        column = begin + tl.arange(0, BLOCK)
+        scores = tl.where(is_nan(x) | (column >= width), float("-inf"), x.to(tl.float32))
+        scores = tl.where(scores == 0.0, 0.0, scores)  # both zeros are equal
+        best = tl.maximum(best, packed(scores, column))
+    # Programs may come in any order, since the maximum is the same. All keys are greater than the 0 that was there.
+    there = (numbers + BEST).to(tl.pointer_type(tl.uint64))
+    tl.atomic_max(there, tl.max(best, 0), sem="relaxed")
+
+
 @kernel
 def best_kernel(
     numbers, room: tl.int64, logits, width: tl.int32, row_stride: tl.int64, column_stride: tl.int64,
@@ -134,17 +155,22 @@ def best_kernel(
 ):  # fmt: skip
     """Find the greatest logit of each row that is not NaN, and the first column that has it."""
     row = tl.program_id(0).to(tl.int64)
-    best = tl.zeros([BLOCK], tl.uint64)
-    first, last = chunk_of(width, BLOCK)
-    for begin in range(first, last, BLOCK):
-        x = loaded(logits + row * row_stride, column_stride, begin, width, CONTIGUOUS, BLOCK)
-        column = begin + tl.arange(0, BLOCK)
-        scores = tl.where(is_nan(x) | (column >= width), float("-inf"), x.to(tl.float32))
-        scores = tl.where(scores == 0.0, 0.0, scores)  # both zeros are equal
-        best = tl.maximum(best, packed(scores, column))
-    # Programs may come in any order, since the maximum is the same. All keys are greater than the 0 that was there.
-    there = (numbers + row * room + BEST).to(tl.pointer_type(tl.uint64))
-    tl.atomic_max(there, tl.max(best, 0), sem="relaxed")
+    find_best(numbers + row * room, logits + row * row_stride, width, column_stride, CONTIGUOUS, BLOCK)
+
+
+@device_function
+def shares_of(x, given, best):
+    """Return the probabilities of a block of logits, and their products with the scores, in the units of sums."""
+    behind = scores_of(x, given) - best
+    share = tl.exp(behind)
+    return (share * ONE).to(tl.int64), (share * tl.where(share > 0.0, behind, 0.0) * ONE).to(tl.int64)
+
+
+@device_function
+def store_shares(numbers, total, products):
+    """Add sums of a program to those of its row."""
+    tl.atomic_add(numbers + SUM, total, sem="relaxed")
+    tl.atomic_add(numbers + PRODUCTS, products, sem="relaxed")
 
 
 @kernel
@@ -161,12 +187,10 @@ def sum_kernel(
         first, last = chunk_of(width, BLOCK)
         for begin in range(first, last, BLOCK):
             x = loaded(logits + row * row_stride, column_stride, begin, width, CONTIGUOUS, BLOCK)
-            behind = scores_of(x, given) - best
-            share = tl.exp(behind)
-            total += (share * ONE).to(tl.int64)
-            products += (share * tl.where(share > 0.0, behind, 0.0) * ONE).to(tl.int64)
-        tl.atomic_add(own + SUM, tl.sum(total, 0), sem="relaxed")
-        tl.atomic_add(own + PRODUCTS, tl.sum(products, 0), sem="relaxed")
+            share, product = shares_of(x, given, best)
+            total += share
+            products += product
+        store_shares(own, tl.sum(total, 0), tl.sum(products, 0))
 
 
 class LogitRows(NamedTuple):
@@ -174,7 +198,7 @@ class LogitRows(NamedTuple):
 
     Args:
         logits: [B, V] floating point of up to 32 bits.
-        memory: [B, M] int64: for each row, `NUMBERS` numbers, and what other kernels leave.
+        memory: [B, M] int64: for each row, `NUMBERS` numbers, and what other kernels leave. Lists of tokens need none.
         programs: The number of programs for each row.
     """
 
@@ -183,21 +207,21 @@ class LogitRows(NamedTuple):
     programs: int
 
     @classmethod
-    def of(cls, logits: Tensor, more: int = 0, by_program: int = 0) -> LogitRows | None:
-        """Return rows with memory for some more numbers each; None if no kernel can truncate the logits.
+    def of(cls, logits: Tensor, sizes: Callable[[int], Sequence[int]]) -> tuple[LogitRows, ...]:
+        """Return rows with memory for each of some processors; none if no kernel can truncate the logits.
 
         Args:
             logits: [B, V] floating point.
-            more: How many numbers a row needs.
-            by_program: How many numbers each of its programs needs.
+            sizes: Returns how many numbers a row needs for each processor, given its programs.
         """
         is_wide = logits.dtype.itemsize > torch.float32.itemsize or logits.shape[1] > MOST_COLUMNS
         if is_wide or not logits.numel():
-            return None
+            return ()
         (rows, width), device = logits.shape, logits.device
         programs = parts.programs_of_row(device, rows, width)
-        size = NUMBERS + more + by_program * programs
-        return cls(logits, torch.zeros((rows, size), dtype=torch.int64, device=device), programs)
+        each = list(sizes(programs))
+        memory = torch.zeros((rows, sum(each)), dtype=torch.int64, device=device)
+        return tuple([cls(logits, own, programs) for own in torch.split(memory, each, 1)])
 
     def launch(self, one: Kernel, *others: Argument, constants: tuple[float, ...] = ()) -> bool:
         """Start a kernel with the memory, its size for a row, other arguments, and the logits; return whether it was started.
@@ -212,7 +236,7 @@ class LogitRows(NamedTuple):
             self.logits.device,
             (rows, self.programs),
             None,
-            (self.memory, self.memory.shape[1], *others, self.logits, width, *strides),
+            (self.memory, self.memory.stride(0), *others, self.logits, width, *strides),
             (*constants, int(strides[1] == 1), parts.STRIP * parts.STRIPS),
             (self.logits.dtype,),
             WARPS,

@@ -22,17 +22,33 @@ Invariants:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
+from logitkit.kernels.digits import (
+    AFTER_SECOND,
+    COUNTS,
+    COUNTS_SIZE,
+    DIGITS,
+    KNOWN,
+    LAST_DIGIT,
+    NEGATIVE,
+    SUMS_AT,
+    VALUES,
+    add_absent,
+    add_digits,
+    with_digit,
+)
+from logitkit.kernels.first_pass import First, Follower, add_first, follows, leave_best, store_first
 from logitkit.kernels.kernel import kernel
-from logitkit.kernels.language import constant, device_function, tl
+from logitkit.kernels.language import device_function, tl
 from logitkit.kernels.masking import place_of
 from logitkit.kernels.row_sums import (
+    BEST,
     NUMBERS,
-    SUM,
     LogitRows,
-    best_kernel,
     best_of,
     chunk_of,
     is_nan,
@@ -41,6 +57,7 @@ from logitkit.kernels.row_sums import (
     share_of,
     sum_kernel,
 )
+from logitkit.kernels.stages import Stage
 from logitkit.kernels.truncation_rules import (
     ALL,
     TOP_K,
@@ -49,79 +66,11 @@ from logitkit.kernels.truncation_rules import (
     Rule,
     information_of,
     is_active,
-    is_beyond,
     keys_of,
     limits_of,
 )
 
-__all__ = ["Rule", "truncation_step"]
-
-
-# The digits of a key: their number, how many values each has room for, and the bits after the first and after the second.
-DIGITS, VALUES = 3, 2**11
-BINS, AFTER_FIRST, AFTER_SECOND, LAST_DIGIT = map(constant, (VALUES, 21, 10, 2**10 - 1))
-# The first two digits of the keys of negative scores are less.
-NEGATIVE = constant(2**21)
-
-# In the memory of a row: what is known of the cut after the first digit and after the second, which is the beginning of its key,
-# the number of keys below, and the sum of their probabilities. Then the sums by digit; the numbers of keys by digit, of which two
-# take the place of one number; and by program, how many keys equal the cut.
-KNOWN = 3
-COUNTS = DIGITS * VALUES // 2
-KNOWN_AT, KNOWN_SIZE, SUMS_AT, COUNTS_SIZE = map(constant, (NUMBERS, KNOWN, NUMBERS + 2 * KNOWN, COUNTS))
-
-
-@device_function
-def digit_of(keys, begun, DIGIT: tl.constexpr):
-    """Return a digit of keys, and which of them begin as the cut does."""
-    if DIGIT == 0:
-        return (keys >> AFTER_FIRST).to(tl.int32), keys >= 0
-    elif DIGIT == 1:  # noqa: RET505 - the compiler must not see the other branches
-        return ((keys >> AFTER_SECOND) & (BINS - 1)).to(tl.int32), (keys >> AFTER_FIRST) == begun.to(tl.uint32)
-    else:
-        return (keys & LAST_DIGIT).to(tl.int32), (keys >> AFTER_SECOND) == begun.to(tl.uint32)
-
-
-@device_function
-def with_digit(numbers, sums, counts, parameter, least, width, DIGIT: tl.constexpr, RULE: tl.constexpr):
-    """Return the beginning of the cut with its digit number `DIGIT`, the number and the sum of lower keys, and the sum of all.
-
-    Args:
-        numbers: Pointer to the memory of the row.
-        sums: Pointer to the sums by digit.
-        counts: Pointer to the numbers of keys by digit.
-    """
-    lane = tl.arange(0, BINS)
-    found = tl.load(counts + DIGIT * BINS + lane).to(tl.int64)
-    added = tl.zeros([BINS], tl.int64)
-    if RULE != TOP_K:
-        added = tl.load(sums + DIGIT * BINS + lane)
-    if DIGIT == 0:
-        begun, below, sum_below = tl.zeros([], tl.int64), tl.zeros([], tl.int64), tl.zeros([], tl.int64)
-        total = tl.sum(added, 0)
-    else:
-        before = numbers + KNOWN_AT + (DIGIT - 1) * KNOWN_SIZE
-        begun, below, sum_below = tl.load(before), tl.load(before + 1), tl.load(before + 2)
-        total = tl.load(numbers + SUM)
-    greatest_sum, greatest_count = limits_of(parameter, least, total, width, RULE)
-    beyond = is_beyond(sum_below + tl.cumsum(added, 0), below + tl.cumsum(found, 0), greatest_sum, greatest_count, RULE)
-    digit = tl.min(tl.where(beyond, lane, BINS - 1), 0)
-    below += tl.sum(tl.where(lane < digit, found, 0), 0)
-    sum_below += tl.sum(tl.where(lane < digit, added, 0), 0)
-    if DIGIT == 2:
-        begun = (begun << AFTER_SECOND) | digit
-    else:
-        begun = (begun << (AFTER_FIRST - AFTER_SECOND)) | digit
-        # Each program finds the same, and one leaves it for later launches.
-        if tl.program_id(1) == 0:
-            after = numbers + KNOWN_AT + DIGIT * KNOWN_SIZE
-            tl.store(after, begun)
-            tl.store(after + 1, below)
-            tl.store(after + 2, sum_below)
-            if DIGIT == 0:
-                if RULE == TOP_P:
-                    tl.store(numbers + SUM, total)
-    return begun, below, sum_below, total
+__all__ = ["Rule", "TruncationStage"]
 
 
 @kernel
@@ -147,24 +96,9 @@ def digit_kernel(
         for begin in range(first, last, BLOCK):
             x = loaded(logits + row * row_stride, column_stride, begin, width, CONTIGUOUS, BLOCK)
             keys, scores = keys_of(x, given, best, logarithm, entropy, RULE)
-            digit, inside = digit_of(keys, begun, DIGIT)
-            inside = inside & (begin + tl.arange(0, BLOCK) < width)
-            place, some = DIGIT * BINS + digit, inside & (scores > float("-inf"))
-            absent += (inside & ~some).to(tl.int32)
-            # Programs may come in any order, since sums of integers are the same.
-            if RULE != TOP_K:
-                share = share_of(scores, best)
-                tl.atomic_add(sums + place, share, mask=some & (share > 0), sem="relaxed")
-            # Usually one token has to stay, which needs no counting.
-            if RULE == TOP_K or least > 1:
-                tl.atomic_add(counts + place, 1, mask=some, sem="relaxed")
-        if RULE == TOP_K or least > 1:
-            # After a constraint, most scores are -inf and have the same key, so they are added up here first.
-            never = tl.zeros([], tl.float32) + float("-inf")
-            common, never = keys_of(never, given, best, logarithm, entropy, RULE)
-            common_digit, _begins = digit_of(common, begun, DIGIT)
-            # 0 unless the common key begins as the cut does.
-            tl.atomic_add(counts + DIGIT * BINS + common_digit, tl.sum(absent, 0), sem="relaxed")
+            inside = begin + tl.arange(0, BLOCK) < width
+            absent += add_digits(sums, counts, keys, scores, best, begun, inside, least, DIGIT, RULE)
+        add_absent(counts, tl.sum(absent, 0), given, best, logarithm, entropy, begun, least, DIGIT, RULE)
 
 
 @device_function
@@ -221,17 +155,22 @@ def tie_kernel(
 @kernel
 def cut_kernel(
     numbers, room: tl.int64, counts_at: tl.int32, parameters, leasts,
+    next_numbers, next_counts_at: tl.int32, next_parameters, next_leasts,
     logits, width: tl.int32, row_stride: tl.int64, column_stride: tl.int64,
-    PASSES: tl.constexpr, RULE: tl.constexpr, CONTIGUOUS: tl.constexpr, BLOCK: tl.constexpr,
+    PASSES: tl.constexpr, RULE: tl.constexpr, FIRST: tl.constexpr, CONTIGUOUS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Set those logits of each row to -inf that its truncation removes, and those that are NaN."""
+    """Set those logits of each row to -inf that its truncation removes, and those that are NaN. Do a first pass over the rest."""
     row = tl.program_id(0).to(tl.int64)
-    own, own_logits = numbers + row * room, logits + row * row_stride
+    own, own_logits, after = numbers + row * room, logits + row * row_stride, next_numbers
     parameter, active = is_active(parameters, row, width, RULE)
-    if active:
-        given, best = best_of(own)
+    given, best = best_of(own)
+    if FIRST > 0:
+        after = next_numbers + row * room
+        leave_best(after, tl.load(own + BEST), FIRST)
+    follow, next_least = follows(next_parameters, next_leasts, row, width, given, FIRST)
+    if active | follow:
         # Without a score, only NaN is removed.
-        some = given > float("-inf")
+        some = active & (given > float("-inf"))
         cut, tied, rank = tl.zeros([], tl.uint32), tl.zeros([], tl.int64), tl.zeros([], tl.int64)
         if some:
             cut, tied = cut_of(own, counts_at, parameter, tl.load(leasts + row), best, width, PASSES, RULE)
@@ -241,10 +180,12 @@ def cut_kernel(
                     rank += tl.load(own + counts_at + COUNTS_SIZE + program)
         logarithm, entropy = information_of(own, RULE)
         lane = tl.arange(0, BLOCK)
+        one, other = tl.zeros([], tl.int64), tl.zeros([], tl.int64)
         first, last = chunk_of(width, BLOCK)
         for begin in range(first, last, BLOCK):
             x = loaded(own_logits, column_stride, begin, width, CONTIGUOUS, BLOCK)
-            gone = is_nan(x)
+            inside = begin + lane < width
+            gone = tl.where(active, is_nan(x), False)
             if some:
                 keys, _ = keys_of(x, given, best, logarithm, entropy, RULE)
                 equal = (keys == cut).to(tl.int64)
@@ -252,32 +193,64 @@ def cut_kernel(
                 rank += tl.sum(equal, 0)
                 gone = gone | (lower if RULE != TYPICAL_P else ~lower)
             here = place_of(own_logits, column_stride, begin, lane, CONTIGUOUS)
-            tl.store(here, float("-inf"), mask=gone & (begin + lane < width))
+            tl.store(here, float("-inf"), mask=gone & inside)
+            if follow:
+                left = tl.where(gone, float("-inf"), x.to(tl.float32))
+                one, other = add_first(after, next_counts_at, next_least, left, given, best, inside, one, other, FIRST)
+        if follow:
+            store_first(after, next_counts_at, next_least, given, best, one, other, FIRST)
 
 
-def truncation_step(rule: Rule, parameter: Tensor, least: Tensor, logits: Tensor) -> bool:
-    """Truncate rows of logits in place.
+@dataclass(slots=True)
+class TruncationStage(Stage):
+    """Truncate rows of logits.
 
     Args:
         rule: The truncation.
         parameter: [B] int64, the number of tokens to keep; of other rules [B] float64, the probability.
         least: [B] int64, the minimum number of tokens to keep, which `TOP_K` does not use.
-        logits: [B, V] floating point.
-
-    Returns:
-        Whether it was done. If not, no kernel runs here, and nothing has happened.
     """
-    counts_at = NUMBERS + 2 * KNOWN + (0 if rule is Rule.TOP_K else DIGITS * VALUES)
-    rows = LogitRows.of(logits, counts_at - NUMBERS + COUNTS, by_program=1)
-    if rows is None:
-        return False
-    # The keys of 16-bit logits end within the second digit. Those of `TypicalP` do not.
-    passes = 2 if logits.dtype.itemsize < torch.float32.itemsize and rule is not Rule.TYPICAL_P else DIGITS
-    others = counts_at, parameter.contiguous(), least.contiguous()
-    return (
-        rows.launch(best_kernel)
-        and (rule is not Rule.TYPICAL_P or rows.launch(sum_kernel))
-        and all(rows.launch(digit_kernel, *others, constants=(digit, int(rule))) for digit in range(passes))
-        and (rule is Rule.TOP_K or rows.launch(tie_kernel, *others, constants=(passes, int(rule))))
-        and rows.launch(cut_kernel, *others, constants=(passes, int(rule)))
-    )
+
+    rule: Rule
+    parameter: Tensor
+    least: Tensor
+
+    @property
+    def leaves_best(self) -> bool:  # type: ignore[override]
+        """Whether the best score stays; it may be too likely to be typical."""
+        return self.rule is not Rule.TYPICAL_P
+
+    @property
+    def leaves_column(self) -> bool:  # type: ignore[override]
+        """Whether all tokens with the best score stay; `TopP` may remove the first ones of them."""
+        return self.rule is Rule.TOP_K
+
+    @property
+    def counts_at(self) -> int:
+        """Where in the memory of a row its numbers of keys begin."""
+        return NUMBERS + 2 * KNOWN + (0 if self.rule is Rule.TOP_K else DIGITS * VALUES)
+
+    def size(self, programs: int) -> int:
+        """Return how many numbers it needs in memory for a row that some programs share."""
+        return self.counts_at + COUNTS + programs
+
+    def follower(self, rows: LogitRows) -> Follower:
+        """Return the count of first digits as its first pass; for `TypicalP`, the sum of all probabilities."""
+        if self.rule is Rule.TYPICAL_P:
+            return Follower(First.SUM, rows.memory)
+        first = First.TOP_K if self.rule is Rule.TOP_K else First.TOP_P
+        return Follower(first, rows.memory, self.counts_at, self.parameter.contiguous(), self.least.contiguous())
+
+    def launch(self, rows: LogitRows, begun: bool, following: Follower) -> bool:
+        """Start its launches."""
+        rule, sums = int(self.rule), self.rule is Rule.TYPICAL_P
+        # The keys of 16-bit logits end within the second digit. Those of `TypicalP` do not.
+        passes = 2 if rows.logits.dtype.itemsize < torch.float32.itemsize and not sums else DIGITS
+        others = self.counts_at, self.parameter.contiguous(), self.least.contiguous()
+        digits = range(int(begun and not sums), passes)
+        return (
+            (begun or not sums or rows.launch(sum_kernel))
+            and all(rows.launch(digit_kernel, *others, constants=(digit, rule)) for digit in digits)
+            and (self.rule is Rule.TOP_K or rows.launch(tie_kernel, *others, constants=(passes, rule)))
+            and rows.launch(cut_kernel, *others, *following.arguments, constants=(passes, rule, int(following.first)))
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
 from logitkit.runtime.host_logits import HostLogits
 from logitkit.runtime.tensor_logits import Places, finite_tensors
+
+if TYPE_CHECKING:
+    from logitkit.kernels.joined_lists import TokenList
 
 __all__ = ["OccurrencePenalty", "RepetitionPenalty", "RepetitionState", "counts_of", "renewed_memories"]
 
@@ -125,6 +128,16 @@ class OccurrencePenalty(HistoryProcessor[S]):
         if not listed_step(change, tokens, logits, state.penalty, distinct=False):
             self._change_window(state, logits)
         return True
+
+    def _stage(self, state: Any) -> TokenList | None:
+        from logitkit.kernels.joined_lists import TokenList
+        from logitkit.kernels.listed_step import Change
+
+        # The tokens of a window may be the same, which takes a program that has all of them.
+        if state.history.tokens.shape[1]:
+            return None
+        ids, often, number, *_ = state.occurred
+        return TokenList(Change[self.change], ids, often if self.counts else None, number, state.penalty)
 
     def _by_tensors(self, state: Any, logits: Tensor) -> Tensor:
         return self._change_window(state, self._change_occurred(state, logits))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -22,7 +22,21 @@ from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Role
 from logitkit.runtime.logit_arrays import BITS, as_array, fill
 
-__all__ = ["HostAndDevice", "HostLogits", "HostRow", "Truncation", "filled", "host_rows", "is_empty", "keep_only"]
+if TYPE_CHECKING:
+    from logitkit.kernels.joined_lists import TokenList
+    from logitkit.kernels.stages import Stage
+
+__all__ = [
+    "HostAndDevice",
+    "HostLogits",
+    "HostRow",
+    "Truncation",
+    "filled",
+    "first_tensor",
+    "host_rows",
+    "is_empty",
+    "keep_only",
+]
 
 S = TypeVar("S", bound=tuple[Any, ...])
 
@@ -222,7 +236,7 @@ class HostAndDevice(Described, Generic[S]):
         logits = own_rows(type(self).__name__, _rows(state), logits)
         if not by_tensors(logits):
             return state, self._by_rows(state, logits)
-        if switch.runs_on(_first(state), logits) and self._by_kernel(state, logits):
+        if switch.runs_on(first_tensor(state), logits) and self._by_kernel(state, logits):
             return state, logits
         return state, self._by_tensors(state, logits)
 
@@ -234,7 +248,20 @@ class HostAndDevice(Described, Generic[S]):
 
     def _by_kernel(self, state: S, logits: Tensor) -> bool:
         """Process logits in place by a kernel, where kernels run; return whether that was done, else nothing has happened."""
-        return False
+        stage = self._stage(state)
+        if stage is None:
+            return False
+        from logitkit.kernels.stages import run_stages
+
+        return run_stages((stage,), logits) == 1
+
+    def _stage(self, state: S) -> Stage | TokenList | None:
+        """Return what kernels do to rows of logits, so that neighbours may share passes; None if they do not.
+
+        Args:
+            state: The state of the rows, on a device where kernels run.
+        """
+        return None
 
 
 class Truncation(HostAndDevice[S]):
@@ -261,7 +288,7 @@ class Truncation(HostAndDevice[S]):
         return logits
 
 
-def _first(state: Any) -> Tensor:
+def first_tensor(state: Any) -> Tensor:
     """Return the first tensor of a state."""
     while not isinstance(state, Tensor):
         state = state[0]
@@ -270,4 +297,4 @@ def _first(state: Any) -> Tensor:
 
 def _rows(state: Any) -> int:
     """Return the number of rows of a state without comparing its fields, which takes longer."""
-    return _first(state).shape[0]
+    return first_tensor(state).shape[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from logitkit.protocol.kind import Kind
 from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import HostRow, Truncation
 from logitkit.sampling.scores import AT_LEAST, at_least, at_least_tensors, minimum, remove, scores_of
+
+if TYPE_CHECKING:
+    from logitkit.kernels.stages import Stage
 
 __all__ = ["MinP", "MinPState"]
 
@@ -85,11 +88,11 @@ class MinP(Truncation[MinPState]):
         unlikely = chance < state.p.to(chance.dtype)[:, None] * chance.amax(1, keepdim=True)
         return remove(logits, at_least_tensors(unlikely, scores, state.keep), self._active(state.p, logits.shape[1]))
 
-    def _by_kernel(self, state: MinPState, logits: Tensor) -> bool:
-        from logitkit.kernels.share_step import share_step
+    def _stage(self, state: MinPState) -> Stage | None:
+        from logitkit.kernels.share_step import ShareStage
 
         # To keep more than the best token takes an order of all.
-        return not state.keep.shape[1] and share_step(state.p, logits, squared=False)
+        return None if state.keep.shape[1] else ShareStage(state.p, squared=False)
 
     def _kept(self, row: HostRow, share: float, keep: list[int]) -> NDArray[np.intp]:
         """Return the ids that are likely enough.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
 from logitkit.runtime.host_logits import HostAndDevice
+
+if TYPE_CHECKING:
+    from logitkit.kernels.stages import Stage
 
 __all__ = ["Temperature", "TemperatureState"]
 
@@ -76,10 +79,10 @@ class Temperature(HostAndDevice[TemperatureState]):
         """Return the initial state of the rows."""
         return TemperatureState(per_row(context, self.temperature))
 
-    def _by_kernel(self, state: TemperatureState, logits: Tensor) -> bool:
-        from logitkit.kernels.temperature_step import temperature_step
+    def _stage(self, state: TemperatureState) -> Stage | None:
+        from logitkit.kernels.temperature_step import TemperatureStage
 
-        return temperature_step(state.temperature, logits)
+        return TemperatureStage(state.temperature)
 
     def _by_tensors(self, state: TemperatureState, logits: Tensor) -> Tensor:
         return _divided_tensors(state.temperature, logits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,9 @@ from logitkit.protocol.kind import Kind
 from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import HostRow, Truncation
 from logitkit.sampling.scores import AT_LEAST, at_least, at_least_tensors, minimum, remove, scores_of
+
+if TYPE_CHECKING:
+    from logitkit.kernels.stages import Stage
 
 __all__ = ["TopA", "TopAState"]
 
@@ -82,11 +85,11 @@ class TopA(Truncation[TopAState]):
         unlikely = chance < best * best * state.a.to(chance.dtype)[:, None]
         return remove(logits, at_least_tensors(unlikely, scores, state.keep), self._active(state.a, logits.shape[1]))
 
-    def _by_kernel(self, state: TopAState, logits: Tensor) -> bool:
-        from logitkit.kernels.share_step import share_step
+    def _stage(self, state: TopAState) -> Stage | None:
+        from logitkit.kernels.share_step import ShareStage
 
         # To keep more than the best token takes an order of all.
-        return not state.keep.shape[1] and share_step(state.a, logits, squared=True)
+        return None if state.keep.shape[1] else ShareStage(state.a, squared=True)
 
     def _kept(self, row: HostRow, share: float, keep: list[int]) -> NDArray[np.intp]:
         """Return the ids that pass the threshold."""

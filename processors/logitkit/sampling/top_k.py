@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.host_logits import HostRow, Truncation
 from logitkit.sampling.scores import AT_LEAST, remove, scores_of
+
+if TYPE_CHECKING:
+    from logitkit.kernels.stages import Stage
 
 __all__ = ["TopK", "TopKState"]
 
@@ -75,10 +78,10 @@ class TopK(Truncation[TopKState]):
         cut = scores.sort(1, descending=True).values.gather(1, last)
         return remove(logits, scores < cut, self._active(state.k, logits.shape[1]))
 
-    def _by_kernel(self, state: TopKState, logits: Tensor) -> bool:
-        from logitkit.kernels.truncation_step import Rule, truncation_step
+    def _stage(self, state: TopKState) -> Stage | None:
+        from logitkit.kernels.truncation_step import Rule, TruncationStage
 
-        return truncation_step(Rule.TOP_K, state.k, state.k, logits)
+        return TruncationStage(Rule.TOP_K, state.k, state.k)
 
     def _kept(self, row: HostRow, k: int) -> NDArray[np.intp]:
         """Return the ids of the k best scores, and of those that tie with the last of them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.host_logits import HostRow, Truncation
 from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
+
+if TYPE_CHECKING:
+    from logitkit.kernels.stages import Stage
 
 __all__ = ["TopP", "TopPState"]
 
@@ -80,10 +83,10 @@ class TopP(Truncation[TopPState]):
         best = torch.arange(scores.shape[1], device=scores.device) >= scores.shape[1] - state.keep[:, None]
         return remove(logits, in_place_of(order, unlikely & ~best), self._active(state.p, logits.shape[1]))
 
-    def _by_kernel(self, state: TopPState, logits: Tensor) -> bool:
-        from logitkit.kernels.truncation_step import Rule, truncation_step
+    def _stage(self, state: TopPState) -> Stage | None:
+        from logitkit.kernels.truncation_step import Rule, TruncationStage
 
-        return truncation_step(Rule.TOP_P, state.p, state.keep, logits)
+        return TruncationStage(Rule.TOP_P, state.p, state.keep)
 
     def _kept(self, row: HostRow, p: float, least: int) -> NDArray[np.intp]:
         """Return the ids to keep; the others have at most the probability 1 - p together.

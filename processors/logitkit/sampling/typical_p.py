@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.host_logits import HostRow, Truncation
 from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
+
+if TYPE_CHECKING:
+    from logitkit.kernels.stages import Stage
 
 __all__ = ["TypicalP", "TypicalPState"]
 
@@ -84,10 +87,10 @@ class TypicalP(Truncation[TypicalPState]):
         removed = in_place_of(order, (rising > rising.gather(1, reached)) & surplus)
         return remove(logits, removed, self._active(state.p, logits.shape[1]))
 
-    def _by_kernel(self, state: TypicalPState, logits: Tensor) -> bool:
-        from logitkit.kernels.truncation_step import Rule, truncation_step
+    def _stage(self, state: TypicalPState) -> Stage | None:
+        from logitkit.kernels.truncation_step import Rule, TruncationStage
 
-        return truncation_step(Rule.TYPICAL_P, state.p, state.keep, logits)
+        return TruncationStage(Rule.TYPICAL_P, state.p, state.keep)
 
     def _kept(self, row: HostRow, mass: float, least: int) -> NDArray[np.intp]:
         """Return the ids to keep."""

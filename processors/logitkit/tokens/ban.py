@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from torch import Tensor
 
@@ -15,6 +15,9 @@ from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import HostAndDevice
 from logitkit.runtime.tensor_logits import ban_tensors
 from logitkit.tokens.id_lists import ban_rows, id_tensor
+
+if TYPE_CHECKING:
+    from logitkit.kernels.joined_lists import TokenList
 
 __all__ = ["BanState", "BanTokens"]
 
@@ -67,6 +70,12 @@ class BanTokens(HostAndDevice[BanState]):
         from logitkit.kernels.listed_step import Change, listed_step
 
         return listed_step(Change.BAN, state.ids, logits)
+
+    def _stage(self, state: BanState) -> TokenList:
+        from logitkit.kernels.joined_lists import TokenList
+        from logitkit.kernels.listed_step import Change
+
+        return TokenList(Change.BAN, state.ids)
 
     def _by_tensors(self, state: BanState, logits: Tensor) -> Tensor:
         return ban_tensors(state.ids, logits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import HostAndDevice, HostLogits, filled
 from logitkit.runtime.tensor_logits import Places, finite_tensors
 from logitkit.tokens.id_lists import id_tensor
+
+if TYPE_CHECKING:
+    from logitkit.kernels.joined_lists import TokenList
 
 __all__ = ["BiasState", "LogitBias"]
 
@@ -102,6 +105,12 @@ class LogitBias(HostAndDevice[BiasState]):
         from logitkit.kernels.listed_step import Change, listed_step
 
         return listed_step(Change.ADD, state.ids, logits, amounts=state.bias)
+
+    def _stage(self, state: BiasState) -> TokenList:
+        from logitkit.kernels.joined_lists import TokenList
+        from logitkit.kernels.listed_step import Change
+
+        return TokenList(Change.ADD, state.ids, state.bias)
 
     def _by_tensors(self, state: BiasState, logits: Tensor) -> Tensor:
         if state.ids.shape[1] == 0:

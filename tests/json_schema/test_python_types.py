@@ -133,6 +133,11 @@ def test_duplicates_are_valid_in_a_set_unless_its_values_are_few_or_counted() ->
     two = acceptor(Annotated[set[int], Field(min_length=2)])
     assert two("[1,2]")
     assert not two("[1,1]")
+    # Different texts may mean equal values.
+    lower = Annotated[str, StringConstraints(to_lower=True)]
+    for items in (float, datetime, lower):
+        with pytest.raises(ConfigurationError, match="a set with min_length above 1 whose values may be equal"):
+            acceptor(Annotated[set[items], Field(min_length=2)])  # type: ignore[valid-type]
 
 
 def test_a_model_that_describes_itself_keeps_its_schema() -> None:

@@ -76,9 +76,13 @@ class ValidatedSchema(ValidatedConstraints, ValidatedText, ValidatedNumbers):
         if items is None:
             return self._refuse(schema, "a set of values without a hash")
         found: Schema = super().set_schema(schema | {"items_schema": items})
+        if self._few(found["items"]):
+            return found
         # Duplicates are valid, but fewer different items than the minimum are not.
-        if found.get("minItems", 0) < 2 and not self._few(found["items"]):
+        if found.get("minItems", 0) < 2:
             del found["uniqueItems"]
+        elif not _is_told_by_text(items):
+            return self._refuse(schema, "a set with min_length above 1 whose values may be equal although their texts differ")
         return found
 
     def frozenset_schema(self, schema: Any) -> Schema:
@@ -201,3 +205,10 @@ def _name_pattern(found: Mapping[str, Any]) -> str | None:
     if form is None or (bounds and (len(bounds) > 1 or bounds[0] not in least)):
         return None
     return f"^{least[bounds[0]]}{form[1:]}" if bounds else form
+
+
+def _is_told_by_text(schema: Any) -> bool:
+    """Whether values of a type are different if their JSON texts are: of integers, and of strings as they are written."""
+    if schema["type"] == "str":
+        return not any(schema.get(change) for change in ("strip_whitespace", "to_lower", "to_upper"))
+    return bool(schema["type"] == "int")

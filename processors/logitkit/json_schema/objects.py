@@ -53,6 +53,20 @@ class Failing(NamedTuple):
     site: Site | None = None
 
 
+class Clause(NamedTuple):
+    """So many of several unions of objects hold an object, such as exactly one of the branches of a `oneOf`.
+
+    Args:
+        least: The least number.
+        most: The greatest number; None: all may hold it.
+        parts: The unions.
+    """
+
+    least: int
+    most: int | None
+    parts: tuple[tuple[Objects, ...], ...]
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Objects:
     """The objects whose members are as said.
@@ -69,6 +83,7 @@ class Objects:
         evaluated: Names that some keyword has looked at, as far as `unevaluatedProperties` has to know; None: none.
         constant: Whether it is one object as `const` gives it, whose order counts.
         whole: That object, where nothing else is asked of it.
+        clauses: Conditions that would take too many sets if each combination had one.
     """
 
     properties: Mapping[str, Conjunction] = field(default_factory=dict)
@@ -82,6 +97,39 @@ class Objects:
     evaluated: StringSet | None = None
     constant: bool = False
     whole: Mapping[str, Any] | None = None
+    clauses: tuple[Clause, ...] = ()
+
+    @classmethod
+    def of_clause(cls, clause: Clause) -> Objects:
+        """Return the objects of a clause, with the order of members of its unions."""
+        every = [objects for part in clause.parts for objects in part]
+        return cls(order=tuple(dict.fromkeys([name for objects in every for name in objects.order])), clauses=(clause,))
+
+    @property
+    def without_clauses(self) -> Objects:
+        """The same set without its clauses."""
+        return replace(self, clauses=()) if self.clauses else self
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether each member, and each name that is missing, tells by itself whether an object is of the set."""
+        return not (self.counts or self.needs or self.failing or self.constant)
+
+    @property
+    def may_be_in_clause(self) -> bool:
+        """Whether it and all that it is made of are simple, and no keyword asks what others have looked at."""
+        parts = [objects for clause in self.clauses for part in clause.parts for objects in part]
+        return self.is_simple and self.evaluated is None and all(objects.may_be_in_clause for objects in parts)
+
+    @property
+    def tells_by_member(self) -> bool:
+        """Whether one look at each member also tells that an object is not of the set.
+
+        A name that is not listed may come twice, and the last value holds.
+        """
+        parts = [objects for clause in self.clauses for part in clause.parts for objects in part]
+        values = all(piece.value in (ANYTHING, NOTHING) for piece in self.pieces)
+        return self.is_simple and values and all(objects.tells_by_member for objects in parts)
 
     @property
     def is_everything(self) -> bool:
@@ -91,6 +139,7 @@ class Objects:
             or self.counts
             or self.needs
             or self.failing
+            or self.clauses
             or any(self.properties.values())
             or any(p.value for p in self.pieces)
         )
@@ -105,7 +154,7 @@ class Objects:
     @property
     def size(self) -> int:
         """How much work it is to look at all of it."""
-        parts = (self.properties, self.pieces, self.required, self.counts, self.needs, self.failing)
+        parts = (self.properties, self.pieces, self.required, self.counts, self.needs, self.failing, self.clauses)
         return 1 + sum(map(len, parts))
 
     def value_of(self, name: str) -> Conjunction:
@@ -135,7 +184,7 @@ class Objects:
         if other.evaluated is not None:
             evaluated = other.evaluated if evaluated is None else evaluated | other.evaluated
         required = _united(self.required, other.required)
-        narrower = other.counts or other.needs or other.failing
+        narrower = other.counts or other.needs or other.failing or other.clauses
         as_before = properties == self.properties and required == self.required and not narrower
         return Objects(
             properties,
@@ -149,6 +198,7 @@ class Objects:
             evaluated,
             self.constant,
             self.whole if as_before else None,
+            tuple(dict.fromkeys(self.clauses + other.clauses)),
         )
 
     def complement(self) -> list[Objects]:
@@ -178,6 +228,9 @@ class Objects:
                 found.append(Objects(counts=(Count(count.names, count.maximum + 1, None, count.site),)))
         found += [Objects({needed: NOTHING}, required=(name,)) for name, needed in self.needs]
         found += [Objects(pieces=pieces_of(some.names, some.value, ANYTHING)) for some in self.failing]
+        for least, most, parts in self.clauses:
+            found += [Objects(clauses=(Clause(0, least - 1, parts),))] if least else []
+            found += [] if most is None else [Objects(clauses=(Clause(most + 1, None, parts),))]
         return [replace(objects, order=self.order) for objects in found]
 
 

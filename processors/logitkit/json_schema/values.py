@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from logitkit.budget import spend
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.arrays import EVERY_ARRAY, Arrays
 from logitkit.json_schema.number_set import NumberSet
-from logitkit.json_schema.objects import EVERY_OBJECT, Objects
+from logitkit.json_schema.objects import EVERY_OBJECT, Clause, Objects
 from logitkit.json_schema.string_set import StringSet
 from logitkit.json_schema.string_union import united
 from logitkit.limits import Limits
@@ -158,12 +158,44 @@ def _both(one: StringSet, other: StringSet) -> StringSet:
     return other if one.is_everything else one if other.is_everything else one & other
 
 
-def common(one: tuple[Branch, ...], other: tuple[Branch, ...], work: Work) -> tuple[Branch, ...]:
-    """Return what two unions have in common, as a union."""
+def common(
+    one: tuple[Branch, ...], other: tuple[Branch, ...], work: Work, as_clause: bool = True
+) -> tuple[Branch, ...]:
+    """Return what two unions have in common, as a union.
+
+    Args:
+        one: The first union.
+        other: The second one.
+        work: Counts what is done.
+        as_clause: Whether branches that multiply may become clauses.
+
+    Raises:
+        UnsupportedSchema: There are too many branches; the pointer is the caller's to say.
+    """
     for some, rest in ((one, other), (other, one)):
         if len(some) == 1 and some[0] in (EVERY_OBJECT, EVERY_ARRAY):
             return rest
-    found = []
+    before = work.done
+    try:
+        return _pairs(one, other, work)
+    except UnsupportedSchema:
+        if not as_clause or not may_be_clause(one + other):
+            raise
+        work.done = before
+        return (_as_one(one) & _as_one(other),)
+
+
+def may_be_clause(branches: Iterable[Branch]) -> bool:
+    """Whether some branches are objects of which a clause may tell how many hold."""
+    return all(isinstance(branch, Objects) and branch.may_be_in_clause for branch in branches)
+
+
+def _as_one(union: tuple[Branch, ...]) -> Any:
+    return union[0] if len(union) == 1 else Objects.of_clause(Clause(1, None, (union,)))  # type: ignore[arg-type]
+
+
+def _pairs(one: tuple[Branch, ...], other: tuple[Branch, ...], work: Work) -> tuple[Branch, ...]:
+    found: list[Branch] = []
     for a in one:
         for b in other:
             work.add(a.size + b.size)
@@ -171,8 +203,8 @@ def common(one: tuple[Branch, ...], other: tuple[Branch, ...], work: Work) -> tu
             joined = a & b
             if not joined.is_empty:
                 found.append(joined)
-    if len(found) > MOST_BRANCHES:
-        raise UnsupportedSchema(f"it has more than {MOST_BRANCHES} branches; simplify the schema")
+        if len(found) > MOST_BRANCHES:
+            raise UnsupportedSchema(f"it has more than {MOST_BRANCHES} branches; simplify the schema")
     return tuple(found)
 
 
@@ -183,8 +215,16 @@ def either(one: tuple[Branch, ...], other: tuple[Branch, ...], apart: bool) -> t
     return joined if every is None else (every,)
 
 
-def others_than(branches: tuple[Branch, ...], work: Work, everything: Branch | None = None) -> tuple[Branch, ...]:
+def others_than(
+    branches: tuple[Branch, ...], work: Work, everything: Branch | None = None, as_clause: bool = True
+) -> tuple[Branch, ...]:
     """Return what a union does not hold; `everything` is to be given where it may be of no branches.
+
+    Args:
+        branches: The union.
+        work: Counts what is done.
+        everything: The set of all objects, or of all arrays.
+        as_clause: Whether branches that multiply may become clauses.
 
     Raises:
         UnsupportedSchema: There is no such form of it; the pointer is the caller's to say.
@@ -192,6 +232,6 @@ def others_than(branches: tuple[Branch, ...], work: Work, everything: Branch | N
     everything = everything or (EVERY_OBJECT if isinstance(branches[0], Objects) else EVERY_ARRAY)
 
     def excluded(left: tuple[Branch, ...], branch: Branch) -> tuple[Branch, ...]:
-        return common(left, tuple(branch.complement()), work) if left else left
+        return common(left, tuple(branch.complement()), work, as_clause) if left else left
 
     return reduce(excluded, branches, (everything,))

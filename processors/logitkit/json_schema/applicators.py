@@ -255,9 +255,7 @@ def _selections(reader: Reader, parts: list[tuple[Branch, ...]]) -> tuple[Branch
     for index, part in enumerate(parts):
         joined = [common(some, part, reader.work, as_clause=False) for some in found]
         left = [tuple([branch for branch in some if not is_void(reader, branch)]) for some in joined]
-        for some in dict.fromkeys(left):
-            if some and some not in found:
-                several.append(some)
+        several += [some for some in dict.fromkeys(left) if some and some not in found]
         found = [*dict.fromkeys(some for some in parts[: index + 1] if some), *several]
         if len(found) > MOST_HELD:
             raise UnsupportedSchema(

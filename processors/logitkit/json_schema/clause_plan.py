@@ -44,7 +44,7 @@ MOST_OPEN = 7
 # A name with at most this many values tells branches apart.
 FEW_VALUES = 64
 # The cost of a state, and for each thing in it, and that of looking for one value at the conditions of one thing.
-STATE_STEPS, THING_STEPS = 20, 4
+STATE_STEPS, THING_STEPS = 20, 16
 
 # The conditions on the values of some names, by thing; those that anything satisfies are left out.
 Conditions = dict[int, Conjunction]

@@ -12,6 +12,8 @@ from logitkit.json_schema.string_set import StringSet, without
 
 # The most sets into which the names that are not listed may fall.
 MOST_PIECES = 64
+# The most sets that clauses may be made of.
+MOST_SETS = 500
 
 
 class Site(NamedTuple):
@@ -84,6 +86,7 @@ class Objects:
         constant: Whether it is one object as `const` gives it, whose order counts.
         whole: That object, where nothing else is asked of it.
         clauses: Conditions that would take too many sets if each combination had one.
+        sets: How many sets it is made of: itself, and those in clauses.
     """
 
     properties: Mapping[str, Conjunction] = field(default_factory=dict)
@@ -98,12 +101,14 @@ class Objects:
     constant: bool = False
     whole: Mapping[str, Any] | None = None
     clauses: tuple[Clause, ...] = ()
+    sets: int = 1
 
     @classmethod
     def of_clause(cls, clause: Clause) -> Objects:
         """Return the objects of a clause, with the order of members of its unions."""
         every = [objects for part in clause.parts for objects in part]
-        return cls(order=tuple(dict.fromkeys([name for objects in every for name in objects.order])), clauses=(clause,))
+        order = tuple(dict.fromkeys([name for objects in every for name in objects.order]))
+        return cls(order=order, clauses=(clause,), sets=1 + sum([objects.sets for objects in every]))
 
     @property
     def without_clauses(self) -> Objects:
@@ -118,8 +123,9 @@ class Objects:
     @property
     def may_be_in_clause(self) -> bool:
         """Whether it and all that it is made of are simple, and no keyword asks what others have looked at."""
-        parts = [objects for clause in self.clauses for part in clause.parts for objects in part]
-        return self.is_simple and self.evaluated is None and all(objects.may_be_in_clause for objects in parts)
+        if self.sets > MOST_SETS or self.evaluated is not None or not self.is_simple:
+            return False
+        return all(o.may_be_in_clause for clause in self.clauses for part in clause.parts for o in part)
 
     @property
     def tells_by_member(self) -> bool:
@@ -199,6 +205,7 @@ class Objects:
             self.constant,
             self.whole if as_before else None,
             tuple(dict.fromkeys(self.clauses + other.clauses)),
+            self.sets + other.sets - 1,
         )
 
     def complement(self) -> list[Objects]:
@@ -229,8 +236,8 @@ class Objects:
         found += [Objects({needed: NOTHING}, required=(name,)) for name, needed in self.needs]
         found += [Objects(pieces=pieces_of(some.names, some.value, ANYTHING)) for some in self.failing]
         for least, most, parts in self.clauses:
-            found += [Objects(clauses=(Clause(0, least - 1, parts),))] if least else []
-            found += [] if most is None else [Objects(clauses=(Clause(most + 1, None, parts),))]
+            found += [Objects.of_clause(Clause(0, least - 1, parts))] if least else []
+            found += [] if most is None else [Objects.of_clause(Clause(most + 1, None, parts))]
         return [replace(objects, order=self.order) for objects in found]
 
 

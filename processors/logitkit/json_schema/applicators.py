@@ -85,13 +85,13 @@ def _surely_once(parts: Sequence[Values], nothing: StringSet) -> StringSet:
 def _objects_alone(parts: list[tuple[Objects, ...]], reader: Reader, apart: bool) -> tuple[Objects, ...]:
     """Return the objects of each part that no other part holds, as a clause if their branches would multiply."""
     every = [objects for part in parts for objects in part]
-    done, in_clause = reader.work.done, not apart and may_be_clause(every) and all(o.tells_by_member for o in every)
+    in_clause = not apart and may_be_clause(every) and all(objects.tells_by_member for objects in every)
     try:
-        found = _alone(parts, reader, apart)
+        with reader.work.attempt(in_clause):
+            found = _alone(parts, reader, apart)
     except UnsupportedSchema:
         if not in_clause:
             raise
-        reader.work.done = done
     else:
         before = sum(objects.size for objects in every)
         if not in_clause or sum(branch.size for branch in found) <= LARGE_APART + 2 * before:

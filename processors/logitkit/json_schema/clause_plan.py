@@ -10,17 +10,16 @@ those in which `"b"` is one:
     "b"    not 1                   never           anything        never
     "b"    1                       anything        never           anything
 
-A graph for each combination of branches would have twice as many states for each branch more. Here it is one place more.
+With a graph for each combination of branches, each branch more would double the states.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from logitkit.budget import spend
-from logitkit.errors import UnsupportedSchema
+from logitkit.errors import PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.clauses import FALSE, TRUE, Counted, Formula, assigned, counted, things_of
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, both, negations
 from logitkit.json_schema.emptiness import few_texts, is_empty
@@ -37,7 +36,7 @@ __all__ = ["clause_plan", "with_shared_order"]
 
 # A set of at most this many names is listed name by name, as in `object_plan`.
 MOST_LISTED = 256
-# What one value may be, as far as the conditions tell.
+# The most cases that the conditions on one value may tell apart.
 MOST_OUTCOMES = 256
 # Up to this many open branches that may hold together, each keeps its own order of members.
 MOST_OPEN = 7
@@ -83,7 +82,7 @@ class _State(NamedTuple):
     Args:
         after_member: Whether a member was written last, so that a comma comes, or the end; else one has to come.
         place: The first listed member that may still come.
-        left: What must still hold.
+        left: The conditions that must still hold.
     """
 
     after_member: bool
@@ -91,7 +90,7 @@ class _State(NamedTuple):
     left: Formula
 
 
-def clause_plan(union: Iterable[Objects], reader: Reader, layout: Layout) -> Plan:
+def clause_plan(union: list[Objects], reader: Reader, layout: Layout) -> Plan:
     """Return the graph of what follows the opening brace, with the closing one, of the objects that any of some sets holds.
 
     Args:
@@ -102,7 +101,15 @@ def clause_plan(union: Iterable[Objects], reader: Reader, layout: Layout) -> Pla
     Raises:
         UnsupportedSchema: There are too many states, or members have conditions that are not followed here.
     """
-    return _Writer([*union], reader, layout).plan()
+    try:
+        return _Writer(union, reader, layout).plan()
+    except (UnsupportedSchema, PatternTooLarge) as error:
+        # The clause that says most is to blame.
+        clauses = [clause for objects in union for clause in objects.clauses if clause.site is not None]
+        site = max(clauses, key=lambda clause: len(clause.parts)).site if clauses else None
+        if site is None or (isinstance(error, UnsupportedSchema) and error.pointer is not None):
+            raise
+        raise site.refuse(str(error).replace("pattern", "schema")) from None
 
 
 class _Writer:
@@ -214,11 +221,9 @@ class _Writer:
         plan = self._plan
         start, plan.end = plan.state("start"), plan.state("end")
         first = assigned(self.whole, dict.fromkeys(self.settled[0], True))
-        if first == FALSE:
-            return plan
         if self._may_end(0, first):
             plan.move(start, literal("}"), None, plan.end)
-        if self.names or self.others:
+        if first != FALSE and (self.names or self.others):
             plan.move(start, self.layout.opened, None, plan.reach(_State(False, 0, first)))
         while plan.todo:
             state: _State = plan.todo.pop()

@@ -21,7 +21,7 @@ __all__ = ["FALSE", "TRUE", "Counted", "Formula", "assigned", "counted", "things
 
 
 class Counted(NamedTuple):
-    """At least and at most so many of some formulas hold.
+    """A number of some formulas hold.
 
     Args:
         least: The least number.
@@ -41,7 +41,7 @@ TRUE, FALSE = Counted(0, None, ()), Counted(1, None, ())
 
 
 def counted(least: int, most: int | None, parts: Iterable[Formula]) -> Formula:
-    """Return the formula that so many of some formulas hold, without those that are known."""
+    """Return the formula that a number of some formulas hold, without those that are known."""
     left = [part for part in parts if part != FALSE]
     sure = len(left)
     left = [part for part in left if part != TRUE]

@@ -56,17 +56,19 @@ class Failing(NamedTuple):
 
 
 class Clause(NamedTuple):
-    """So many of several unions of objects hold an object, such as exactly one of the branches of a `oneOf`.
+    """A number of several unions of objects hold an object, such as exactly one of the branches of a `oneOf`.
 
     Args:
         least: The least number.
         most: The greatest number; None: all may hold it.
         parts: The unions.
+        site: Where the keyword stands that asks for it.
     """
 
     least: int
     most: int | None
     parts: tuple[tuple[Objects, ...], ...]
+    site: Site | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -171,10 +173,11 @@ class Objects:
         return next((piece.value for piece in self.pieces if piece.names.contains(name)), ANYTHING)
 
     def blaming(self, site: Site) -> Objects:
-        """Return the same set, in which negations without a site have this one."""
-        if all(some.site is not None for some in self.failing):
+        """Return the same set, in which negations and clauses without a site have this one."""
+        if all(some.site is not None for some in (*self.failing, *self.clauses)):
             return self
-        return replace(self, failing=tuple([some._replace(site=some.site or site) for some in self.failing]))
+        failing = tuple([some._replace(site=some.site or site) for some in self.failing])
+        return replace(self, failing=failing, clauses=tuple([c._replace(site=c.site or site) for c in self.clauses]))
 
     def __and__(self, other: Objects) -> Objects:
         if other.constant and not self.constant:
@@ -235,7 +238,7 @@ class Objects:
                 found.append(Objects(counts=(Count(count.names, count.maximum + 1, None, count.site),)))
         found += [Objects({needed: NOTHING}, required=(name,)) for name, needed in self.needs]
         found += [Objects(pieces=pieces_of(some.names, some.value, ANYTHING)) for some in self.failing]
-        for least, most, parts in self.clauses:
+        for least, most, parts, _ in self.clauses:
             found += [Objects.of_clause(Clause(0, least - 1, parts))] if least else []
             found += [] if most is None else [Objects.of_clause(Clause(most + 1, None, parts))]
         return [replace(objects, order=self.order) for objects in found]

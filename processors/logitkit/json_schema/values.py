@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, TypeVar
@@ -22,6 +23,8 @@ PAIR_STEPS = 16
 # Branches that are told apart, and what may be done to tell them.
 MOST_BRANCHES = 4096
 MOST_WORK = 300_000
+# What may be done where a clause can say the same.
+MOST_ATTEMPT = 60_000
 STEPS_OF_WORK = 8
 
 Branch = TypeVar("Branch", Objects, Arrays)
@@ -32,6 +35,20 @@ class Work:
     """Counts what is done, so that a schema whose branches multiply is refused in time."""
 
     done: int = 0
+    most: int = MOST_WORK
+
+    @contextmanager
+    def attempt(self, has_other_way: bool) -> Iterator[None]:
+        """Allow a part of the work for what can also be done in another way; if it is refused, it does not count."""
+        done, most = self.done, self.most
+        self.most = min(most, done + MOST_ATTEMPT) if has_other_way else most
+        try:
+            yield
+        except UnsupportedSchema:
+            self.done = done if has_other_way else self.done
+            raise
+        finally:
+            self.most = most
 
     def add(self, steps: int) -> None:
         """Count some steps.
@@ -41,7 +58,7 @@ class Work:
         """
         self.done += steps
         spend(STEPS_OF_WORK * steps)
-        if self.done > MOST_WORK:
+        if self.done > self.most:
             raise UnsupportedSchema("the schema has too many combinations of branches; simplify it")
 
 
@@ -175,13 +192,13 @@ def common(
     for some, rest in ((one, other), (other, one)):
         if len(some) == 1 and some[0] in (EVERY_OBJECT, EVERY_ARRAY):
             return rest
-    before = work.done
+    as_clause = as_clause and len(one) > 1 and len(other) > 1 and may_be_clause(one + other)
     try:
-        return _pairs(one, other, work)
+        with work.attempt(as_clause):
+            return _pairs(one, other, work)
     except UnsupportedSchema:
-        if not as_clause or not may_be_clause(one + other):
+        if not as_clause:
             raise
-        work.done = before
         return (_as_one(one) & _as_one(other),)
 
 

@@ -252,7 +252,7 @@ class PositionBuilder:
         """Return what may be read first from each state of a graph, and whether the text may end there.
 
         Args:
-            own: What each state reads itself.
+            own: The positions that each state reads itself.
             empty: The states that each one leads to without reading.
             accepting: Which states accept.
         """
@@ -260,7 +260,7 @@ class PositionBuilder:
         # States from which one way leads to a state that reads, and for which what is read first is known.
         simple = [not targets for targets in empty]
         for begin in range(len(own)):
-            # Where members may be left out, each state leads to the next one. So what the last one reads is found first.
+            # Where members may be left out, each state leads to the next one, so the last one is known first.
             chain, state = [begin], begin
             while not simple[state] and len(empty[state]) == 1 and len(chain) <= len(own):
                 (state,) = empty[state]

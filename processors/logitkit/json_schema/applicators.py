@@ -250,14 +250,16 @@ def _held_together(reader: Reader, parts: list[Values]) -> list[Values]:
 
 def _selections(reader: Reader, parts: list[tuple[Branch, ...]]) -> tuple[Branch, ...]:
     """Return what several of the unions hold, for each selection of two or more of which that is not empty, for sure."""
-    found: list[tuple[Branch, ...]] = []
+    single: list[tuple[Branch, ...]] = []
     several: list[tuple[Branch, ...]] = []
-    for index, part in enumerate(parts):
-        joined = [common(some, part, reader.work, as_clause=False) for some in found]
+    for part in parts:
+        known = [*single, *several]
+        joined = [common(some, part, reader.work, as_clause=False) for some in known]
         left = [tuple([branch for branch in some if not is_void(reader, branch)]) for some in joined]
-        several += [some for some in dict.fromkeys(left) if some and some not in found]
-        found = [*dict.fromkeys(some for some in parts[: index + 1] if some), *several]
-        if len(found) > MOST_HELD:
+        several.extend([some for some in dict.fromkeys(left) if some and some not in known])
+        if part and part not in single:
+            single.append(part)
+        if len(single) + len(several) > MOST_HELD:
             raise UnsupportedSchema(
                 f"'unevaluatedProperties' or 'unevaluatedItems' would need more than {MOST_HELD} combinations of its "
                 f"{len(parts)} schemas, as of 7 of which all may hold; let a property tell them apart"

@@ -174,7 +174,7 @@ class Objects:
 
     def blaming(self, site: Site) -> Objects:
         """Return the same set, in which negations and clauses without a site have this one."""
-        if all(some.site is not None for some in (*self.failing, *self.clauses)):
+        if all(some.site for some in self.failing) and all(clause.site for clause in self.clauses):
             return self
         failing = tuple([some._replace(site=some.site or site) for some in self.failing])
         return replace(self, failing=failing, clauses=tuple([c._replace(site=c.site or site) for c in self.clauses]))

@@ -81,6 +81,7 @@ def run(folder: Path, vocabulary: Vocabulary, peers: str, count: int | None, cap
     result: Record = {
         "corpus": "SchemaStore",
         "snapshot": snapshot(folder),
+        "seed": schemastore.SEED,
         "versions": {kind.name: kind.version() for kind in kinds}
         | {"torch": torch.__version__, "python": platform.python_version()},
         "commit": commit(),

@@ -30,10 +30,12 @@ from tests.json_schema.corpus import Case
 from tests.json_schema.judge import exact, judge, parse
 
 SCHEMAS = "src/schemas/json"
+# That of the order of the schemas.
+SEED = 2026
 DOCUMENTS = ("src/test", "src/negative_test")
 
 
-def schemas(path: Path, count: int | None = None, seed: int = 2026) -> list[Case]:
+def schemas(path: Path, count: int | None = None, seed: int = SEED) -> list[Case]:
     """Return schemas in a random order, which depends on the seed alone. The documents of all are still to be read.
 
     Args:

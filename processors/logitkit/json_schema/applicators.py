@@ -253,7 +253,7 @@ def _selections(reader: Reader, parts: list[tuple[Branch, ...]]) -> tuple[Branch
     single: list[tuple[Branch, ...]] = []
     several: list[tuple[Branch, ...]] = []
     for part in parts:
-        known = [*single, *several]
+        known: list[tuple[Branch, ...]] = single + several
         joined = [common(some, part, reader.work, as_clause=False) for some in known]
         left = [tuple([branch for branch in some if not is_void(reader, branch)]) for some in joined]
         several.extend([some for some in dict.fromkeys(left) if some and some not in known])

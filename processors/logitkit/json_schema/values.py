@@ -23,7 +23,7 @@ PAIR_STEPS = 16
 # Branches that are told apart, and what may be done to tell them.
 MOST_BRANCHES = 4096
 MOST_WORK = 300_000
-# What may be done where a clause can say the same.
+# The most steps where a clause can say the same.
 MOST_ATTEMPT = 60_000
 STEPS_OF_WORK = 8
 

@@ -1,4 +1,4 @@
-"""What may be read first from each state of a graph is what all states have that it leads to without reading."""
+"""The positions that begin at each state of a graph are those of all states that it leads to without reading."""
 
 from __future__ import annotations
 

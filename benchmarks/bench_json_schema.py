@@ -82,10 +82,12 @@ def measure(
     """Measure one library on one schema; `done` gets the record after compiling, and once more at the end."""
     record: Record = {"subject": peer.name, "case": case.name}
     schema = compact(case.schema)
+    begin = time.process_time()
     try:
         times, product = _compiling(peer, schema, vocabulary)
     except Refused as refused:
-        done(record | {"refused": " ".join(str(refused).split())[:200]})
+        reason = " ".join(str(refused).split())[:200]
+        done(record | {"refused": reason, "refused_s": time.process_time() - begin})
         return
     record |= times
     done(record)
@@ -218,23 +220,25 @@ def main() -> None:
         documents = documents_of(case) if arguments.corpus else checked_documents_of(case)
         for peer in peers:
             forked = isinstance(peer, OutlinesCore) or bool(arguments.corpus)
-            records.append(_measured(peer, case, documents, vocabulary, spell, arguments.cap, forked))
+            records.append(measured(peer, case, documents, vocabulary, spell, arguments.cap, forked))
             print(json.dumps(records[-1], ensure_ascii=False)[:300], flush=True)
-        _write(result, arguments.out)
+        write(result, arguments.out)
     if Logitkit in kinds and not arguments.corpus:
         result["steps"] = steps(vocabulary)
     result["machine"] |= {"load_after": os.getloadavg()[0], "seconds": round(time.time() - begin)}
-    _write(result, arguments.out)
+    write(result, arguments.out)
 
 
-def _write(result: Record, out: Path) -> None:
+def write(result: Record, out: Path) -> None:
+    """Write a result, whole or as far as it is known."""
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
-def _measured(
+def measured(
     peer: Peer, case: Case, documents: Documents, vocabulary: Vocabulary, spell: Spelling, cap: float, forked: bool
 ) -> Record:
+    """Return what `measure` finds for one library and one schema, in a fork if that may take long."""
     found: Record = {}
     if not forked:
         measure(peer, case, documents, vocabulary, spell, found.update)

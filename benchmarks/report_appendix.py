@@ -103,7 +103,7 @@ def grammars_page(page: str) -> str:
 
 def schemas_page(page: str) -> str:
     """Return the page on schemas with the tables of JSONSchemaBench and of tools."""
-    for name in ("jsonschemabench", "jsonschemabench_xgrammar"):
+    for name in ("jsonschemabench", "jsonschemabench_xgrammar", "schemastore"):
         report = (RESULTS / f"{name}.md").read_text("utf-8")
         # The page leaves out the lists of refusals.
         short = report[report.index("\n") : report.index("**Refused by logitkit**")].strip()

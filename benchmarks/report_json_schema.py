@@ -111,7 +111,14 @@ def times(names: list[str], records: Records, key: str, unit: float, digits: int
         beside = [found[case] / (ours[case][key] * unit) for case in both]
         quicker = sum(ratio < 1 for ratio in beside)
         rows.append(
-            [*row, *(["", ""] if name == OURS else [f"{statistics.median(beside):.2f}x", f"{quicker} of {len(both)}"])]
+            [
+                *row,
+                *(
+                    ["", ""]
+                    if name == OURS or not both
+                    else [f"{statistics.median(beside):.2f}x", f"{quicker} of {len(both)}"]
+                ),
+            ]
         )
     return table(("library", "schemas", "median", "p95", "worst", "sum", "peer / ours: median", "ahead of us on"), rows)
 

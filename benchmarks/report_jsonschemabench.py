@@ -1,4 +1,4 @@
-"""Print what `bench_json_schema --corpus` found as tables: python -m benchmarks.report_jsonschemabench RESULTS"""
+"""Print what `bench_json_schema --corpus` or `bench_schemastore` found: python -m benchmarks.report_jsonschemabench RESULTS"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.report_json_schema import OURS, Record, Records, coverage, sprea
 
 def reason_of(refused: str) -> str:
     """Return a refusal without what differs from schema to schema: places, names, texts and numbers."""
-    text = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`|#/\S*", "...", refused)
+    text = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\S*#\S*", "...", refused)
     return re.sub(r"\d[\d,.]*", "N", text)[:110]
 
 
@@ -30,18 +30,26 @@ def report(result: Record) -> str:
         records.setdefault(record["subject"], {})[record["case"]] = record
     names, machine = list(records), result["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    drawn = f", drawn with the seed {result['seed']}" if "seed" in result else ""
     head = (
-        f"{len(records[OURS])} schemas of snapshot {result['snapshot']}, drawn with the seed {result['seed']}; {versions}; "
+        f"{len(records[OURS])} schemas of snapshot {result['snapshot']}{drawn}; {versions}; "
         f"{machine['processor']}, one thread, load {machine['load_before']:.1f} at the beginning; vocabulary "
         f"{result['vocabulary']}; compiling is stopped after {result['cap_s']:g} s; logitkit's commit {result['commit']}."
     )
-    lines = ["# JSONSchemaBench", "", head, "", *coverage(names, records)]
+    lines = [f"# {result.get('corpus', 'JSONSchemaBench')}", "", head, "", *coverage(names, records)]
+    if others := sum(record.get("other_order", 0) for record in records[OURS].values()):
+        lines += [f"{others} documents are taken by {OURS} with their members in another order.", ""]
+    if result.get("not_judged"):
+        names_of = ", ".join(f"`{name}`" for name in result["not_judged"])
+        lines += [f"`jsonschema` gives no verdict on documents of {names_of}.", ""]
     for title, key, unit, digits in (
         ("Schema to first masked row, ms", "first_mask_s", 1e3, 1),
+        ("Schema to refusal, ms", "refused_s", 1e3, 1),
         ("A mask and a step, one row, us", "step_1_s", 1e6, 0),
         ("A mask and a step, 32 rows, us", "step_32_s", 1e6, 0),
     ):
-        lines += [f"**{title}**", "", *times(names, records, key, unit, digits)]
+        if any(key in record for record in records[OURS].values()):
+            lines += [f"**{title}**", "", *times(names, records, key, unit, digits)]
     tables = [record["table_bytes"] / 1e6 for record in records[OURS].values() if "table_bytes" in record]
     if tables:
         middle, p95, most, _ = spread(tables)

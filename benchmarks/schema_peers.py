@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,19 +17,24 @@ from logitkit.vocabulary import Vocabulary
 
 
 class Logitkit(Peer):
-    """`JsonSchema`, through its public methods."""
+    """`JsonSchema`, through its public methods.
+
+    Attributes:
+        resources: A folder of the documents that schemas may refer to; None: there are none.
+    """
 
     name = "logitkit"
     distribution = "logitkit"
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
+        self.resources: Path | None = None
         assert vocabulary.trie.depth > 0
         assert vocabulary.content_key
 
     def compile(self, pattern: str) -> lk.JsonSchema:
         try:
-            return lk.JsonSchema(pattern, self.vocabulary)
+            return lk.JsonSchema(pattern, self.vocabulary, resources=self.resources)
         except (ConfigurationError, UnsupportedSchema, PatternSyntaxError, PatternTooLarge) as error:
             raise Refused(str(error)) from error
 

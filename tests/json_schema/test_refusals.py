@@ -35,7 +35,8 @@ class Refusal(NamedTuple):
 
 _BACKREFERENCE = {"type": "string", "pattern": r"(a)\1"}
 _BRANCHES = [
-    {"oneOf": [{"properties": {f"p{i}": {"const": j}}, "required": [f"p{i}"]} for j in range(4)]} for i in range(8)
+    {"oneOf": [{"items": {"const": j}, "minItems": i}, {"maxItems": i, "items": {"minimum": j}}]}
+    for i, j in enumerate(range(20, 1, -1))
 ]
 _ALL_STRINGS = {"type": "object", "additionalProperties": {"type": "string"}}
 _ALL_NUMBERS = {"type": "object", "additionalProperties": {"type": "number"}}
@@ -147,7 +148,7 @@ REFUSALS = {
         {"contains": {"type": "string"}, "unevaluatedItems": {"type": "null"}},
         *("#", "unevaluatedItems", "those that match 'contains'", '["a",1]', "[1]"),
     ),
-    "branches": Refusal({"type": "object", "allOf": _BRANCHES}, "#", "allOf", "too many combinations", "{}", "1"),
+    "branches": Refusal({"type": "array", "allOf": _BRANCHES}, "#", "allOf", "more than 4096 branches", "[]", "1"),
     "sets of names": Refusal(
         {"type": "object", "patternProperties": _SETS}, "#", "patternProperties", "more than 64 sets", '{"z":1}', "1"
     ),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, reduce
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,11 +16,11 @@ from logitkit.json_schema import checked
 from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.emptiness import few_texts, is_void, without_void
 from logitkit.json_schema.number_set import NumberSet
-from logitkit.json_schema.objects import Objects
+from logitkit.json_schema.objects import Clause, Objects
 from logitkit.json_schema.references import Here, Place
 from logitkit.json_schema.string_set import StringSet
 from logitkit.json_schema.string_union import united
-from logitkit.json_schema.values import Branch, Values, common, either, others_than
+from logitkit.json_schema.values import Branch, Values, common, either, may_be_clause, others_than
 
 if TYPE_CHECKING:
     from logitkit.json_schema.reader import Reader
@@ -29,6 +30,8 @@ S = TypeVar("S", StringSet, NumberSet)
 # From this many sets on, those that differ in a name with few values are not compared one by one.
 MANY = 8
 FEW_VALUES = 64
+# The branches that no other holds are one clause if their sizes in all are more than this, and more than twice those before.
+LARGE_APART = 1024
 
 
 def exactly_one(parts: Sequence[Values], reader: Reader, apart: bool) -> Values:
@@ -50,7 +53,7 @@ def exactly_one(parts: Sequence[Values], reader: Reader, apart: bool) -> Values:
         frozenset(flag for flag, count in booleans.items() if count == 1),
         _once([part.numbers for part in parts], reader.nothing.numbers),
         _once([part.strings for part in parts], nothing) if is_exact else _surely_once(parts, nothing),
-        _alone([part.objects for part in parts], reader, apart),
+        _objects_alone([part.objects for part in parts], reader, apart),
         _alone([part.arrays for part in parts], reader, apart),
         None if is_exact else reduce(united, [part.possible_strings for part in parts]),
     )
@@ -79,20 +82,41 @@ def _surely_once(parts: Sequence[Values], nothing: StringSet) -> StringSet:
     return found
 
 
+def _objects_alone(parts: list[tuple[Objects, ...]], reader: Reader, apart: bool) -> tuple[Objects, ...]:
+    """Return the objects of each part that no other part holds, as a clause if their branches would multiply."""
+    every = [objects for part in parts for objects in part]
+    in_clause = not apart and may_be_clause(every) and all(objects.tells_by_member for objects in every)
+    try:
+        with reader.work.attempt(in_clause):
+            found = _alone(parts, reader, apart)
+    except UnsupportedSchema:
+        if not in_clause:
+            raise
+    else:
+        before = sum(objects.size for objects in every)
+        if not in_clause or sum(branch.size for branch in found) <= LARGE_APART + 2 * before:
+            return found
+    return (Objects.of_clause(Clause(1, 1, tuple(parts))),)
+
+
 def _alone(parts: list[tuple[Branch, ...]], reader: Reader, apart: bool) -> tuple[Branch, ...]:
     """Return the branches of each part without what other parts hold."""
 
     @cache
     def outside(index: int) -> tuple[Branch, ...]:
-        return others_than(parts[index], reader.work)
+        return others_than(parts[index], reader.work, as_clause=False)
 
-    near = _near(parts, reader)
+    # Such as all arrays, where each branch says something of objects only.
+    count = Counter(parts)
+    near = _near(parts, reader) if len(count) > 1 else []
     found: tuple[Branch, ...] = ()
     for index, part in enumerate(parts):
+        if count[part] > 1:
+            continue
         left = part
-        for other in near[index]:
+        for other in near[index] if near else ():
             if other != index and _meet(reader, parts[other], part):
-                left = common(left, outside(other), reader.work)
+                left = common(left, outside(other), reader.work, as_clause=False)
         found = either(found, left, apart)
     return found
 
@@ -142,8 +166,8 @@ def _meet(reader: Reader, one: tuple[Branch, ...], other: tuple[Branch, ...]) ->
     return False
 
 
-# The most schemas of an `anyOf` that may hold at once where it matters which ones do.
-MOST_HELD = 6
+# The most selections of the schemas of an `anyOf` that may hold at once, where it matters which ones do: all of six.
+MOST_HELD = 63
 
 
 def reference(reader: Reader, here: Here) -> Values:
@@ -219,12 +243,25 @@ def _united(reader: Reader, parts: list[Values], apart: bool) -> Values:
 
 def _held_together(reader: Reader, parts: list[Values]) -> list[Values]:
     """Return the common part of all selections of the sets; each selection also says what its keywords have looked at."""
-    if len(parts) > MOST_HELD:
-        raise UnsupportedSchema(
-            f"'unevaluatedProperties' or 'unevaluatedItems' would need all combinations of its {len(parts)} schemas; at most "
-            f"{MOST_HELD} are supported"
-        )
-    selections: list[Values] = []
+    objects = _selections(reader, [part.objects for part in parts])
+    arrays = _selections(reader, [part.arrays for part in parts])
+    return [*parts, replace(reader.nothing, objects=objects, arrays=arrays)]
+
+
+def _selections(reader: Reader, parts: list[tuple[Branch, ...]]) -> tuple[Branch, ...]:
+    """Return what several of the unions hold, for each selection of two or more of which that is not empty, for sure."""
+    single: list[tuple[Branch, ...]] = []
+    several: list[tuple[Branch, ...]] = []
     for part in parts:
-        selections += [part, *[some.intersection(part, reader.work) for some in selections]]
-    return selections
+        known: list[tuple[Branch, ...]] = single + several
+        joined = [common(some, part, reader.work, as_clause=False) for some in known]
+        left = [tuple([branch for branch in some if not is_void(reader, branch)]) for some in joined]
+        several.extend([some for some in dict.fromkeys(left) if some and some not in known])
+        if part and part not in single:
+            single.append(part)
+        if len(single) + len(several) > MOST_HELD:
+            raise UnsupportedSchema(
+                f"'unevaluatedProperties' or 'unevaluatedItems' would need more than {MOST_HELD} combinations of its "
+                f"{len(parts)} schemas, as of 7 of which all may hold; let a property tell them apart"
+            )
+    return tuple([branch for some in several for branch in some])

@@ -86,6 +86,10 @@ class Membership:
                 return False
         if not all(self.satisfies(objects.value_of(name), inside) for name, inside in value.items()):
             return False
+        for least, most, parts, _ in objects.clauses:
+            count = sum(any(self.is_member(one, value) for one in part) for part in parts)
+            if count < least or (most is not None and count > most):
+                return False
         return all(
             any(some.names.contains(name) and not self.satisfies(some.value, inside) for name, inside in value.items())
             for some in objects.failing

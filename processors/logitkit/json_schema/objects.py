@@ -12,6 +12,8 @@ from logitkit.json_schema.string_set import StringSet, without
 
 # The most sets into which the names that are not listed may fall.
 MOST_PIECES = 64
+# The most sets that clauses may be made of.
+MOST_SETS = 500
 
 
 class Site(NamedTuple):
@@ -53,6 +55,22 @@ class Failing(NamedTuple):
     site: Site | None = None
 
 
+class Clause(NamedTuple):
+    """A number of several unions of objects hold an object, such as exactly one of the branches of a `oneOf`.
+
+    Args:
+        least: The least number.
+        most: The greatest number; None: all may hold it.
+        parts: The unions.
+        site: Where the keyword stands that asks for it.
+    """
+
+    least: int
+    most: int | None
+    parts: tuple[tuple[Objects, ...], ...]
+    site: Site | None = None
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Objects:
     """The objects whose members are as said.
@@ -69,6 +87,8 @@ class Objects:
         evaluated: Names that some keyword has looked at, as far as `unevaluatedProperties` has to know; None: none.
         constant: Whether it is one object as `const` gives it, whose order counts.
         whole: That object, where nothing else is asked of it.
+        clauses: Conditions that would take too many sets if each combination had one.
+        sets: How many sets it is made of: itself, and those in clauses.
     """
 
     properties: Mapping[str, Conjunction] = field(default_factory=dict)
@@ -82,6 +102,42 @@ class Objects:
     evaluated: StringSet | None = None
     constant: bool = False
     whole: Mapping[str, Any] | None = None
+    clauses: tuple[Clause, ...] = ()
+    sets: int = 1
+
+    @classmethod
+    def of_clause(cls, clause: Clause) -> Objects:
+        """Return the objects of a clause, with the order of members of its unions."""
+        every = [objects for part in clause.parts for objects in part]
+        order = tuple(dict.fromkeys([name for objects in every for name in objects.order]))
+        return cls(order=order, clauses=(clause,), sets=1 + sum([objects.sets for objects in every]))
+
+    @property
+    def without_clauses(self) -> Objects:
+        """The same set without its clauses."""
+        return replace(self, clauses=()) if self.clauses else self
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether each member, and each name that is missing, tells by itself whether an object is of the set."""
+        return not (self.counts or self.needs or self.failing or self.constant)
+
+    @property
+    def may_be_in_clause(self) -> bool:
+        """Whether it and all that it is made of are simple, and no keyword asks what others have looked at."""
+        if self.sets > MOST_SETS or self.evaluated is not None or not self.is_simple:
+            return False
+        return all(o.may_be_in_clause for clause in self.clauses for part in clause.parts for o in part)
+
+    @property
+    def tells_by_member(self) -> bool:
+        """Whether one look at each member also tells that an object is not of the set.
+
+        A name that is not listed may come twice, and the last value holds.
+        """
+        parts = [objects for clause in self.clauses for part in clause.parts for objects in part]
+        values = all(piece.value in (ANYTHING, NOTHING) for piece in self.pieces)
+        return self.is_simple and values and all(objects.tells_by_member for objects in parts)
 
     @property
     def is_everything(self) -> bool:
@@ -91,6 +147,7 @@ class Objects:
             or self.counts
             or self.needs
             or self.failing
+            or self.clauses
             or any(self.properties.values())
             or any(p.value for p in self.pieces)
         )
@@ -105,7 +162,7 @@ class Objects:
     @property
     def size(self) -> int:
         """How much work it is to look at all of it."""
-        parts = (self.properties, self.pieces, self.required, self.counts, self.needs, self.failing)
+        parts = (self.properties, self.pieces, self.required, self.counts, self.needs, self.failing, self.clauses)
         return 1 + sum(map(len, parts))
 
     def value_of(self, name: str) -> Conjunction:
@@ -116,10 +173,11 @@ class Objects:
         return next((piece.value for piece in self.pieces if piece.names.contains(name)), ANYTHING)
 
     def blaming(self, site: Site) -> Objects:
-        """Return the same set, in which negations without a site have this one."""
-        if all(some.site is not None for some in self.failing):
+        """Return the same set, in which negations and clauses without a site have this one."""
+        if all(some.site for some in self.failing) and all(clause.site for clause in self.clauses):
             return self
-        return replace(self, failing=tuple([some._replace(site=some.site or site) for some in self.failing]))
+        failing = tuple([some._replace(site=some.site or site) for some in self.failing])
+        return replace(self, failing=failing, clauses=tuple([c._replace(site=c.site or site) for c in self.clauses]))
 
     def __and__(self, other: Objects) -> Objects:
         if other.constant and not self.constant:
@@ -135,7 +193,7 @@ class Objects:
         if other.evaluated is not None:
             evaluated = other.evaluated if evaluated is None else evaluated | other.evaluated
         required = _united(self.required, other.required)
-        narrower = other.counts or other.needs or other.failing
+        narrower = other.counts or other.needs or other.failing or other.clauses
         as_before = properties == self.properties and required == self.required and not narrower
         return Objects(
             properties,
@@ -149,6 +207,8 @@ class Objects:
             evaluated,
             self.constant,
             self.whole if as_before else None,
+            tuple(dict.fromkeys(self.clauses + other.clauses)),
+            self.sets + other.sets - 1,
         )
 
     def complement(self) -> list[Objects]:
@@ -178,6 +238,9 @@ class Objects:
                 found.append(Objects(counts=(Count(count.names, count.maximum + 1, None, count.site),)))
         found += [Objects({needed: NOTHING}, required=(name,)) for name, needed in self.needs]
         found += [Objects(pieces=pieces_of(some.names, some.value, ANYTHING)) for some in self.failing]
+        for least, most, parts, _ in self.clauses:
+            found += [Objects.of_clause(Clause(0, least - 1, parts))] if least else []
+            found += [] if most is None else [Objects.of_clause(Clause(most + 1, None, parts))]
         return [replace(objects, order=self.order) for objects in found]
 
 

@@ -12,6 +12,7 @@ from logitkit.budget import outside_budget, spend
 from logitkit.compiler.characters.components import reached
 from logitkit.json_schema.array_plan import array_plan, count_keywords
 from logitkit.json_schema.blocks import block_plan
+from logitkit.json_schema.clause_plan import clause_plan, with_shared_order
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
 from logitkit.json_schema.constants import constants_plan
 from logitkit.json_schema.layout import TOGETHER, Layout, Whitespace
@@ -215,14 +216,15 @@ def _plans_of_anything(limits: Limits, whitespace: Whitespace, any_order: bool, 
 def _plans_of_values(value: Conjunction, reader: Reader, layout: Layout, as_texts: bool) -> dict[Key, list[Plan]]:
     """Return the graphs of the objects and arrays that satisfy a conjunction."""
     values = reader.values(value)
+    plain = [some for some in values.objects if not as_texts or some.whole is None]
+    shared = with_shared_order(plain, reader, layout)
+    apart = {*map(id, shared)}
     with reader.blaming_one_of(value, "maxProperties", "minProperties", "patternProperties", "properties"):
         whole = [some.whole for some in values.objects if as_texts and some.whole is not None]
         objects = [constants_plan(whole, reader.limits)] if whole else []
-        objects += [
-            object_plan(some, reader.everything.strings, layout)
-            for some in values.objects
-            if not as_texts or some.whole is None
-        ]
+        objects += [object_plan(some, reader.everything.strings, layout) for some in plain if id(some) not in apart]
+    with reader.blaming_one_of(value, "oneOf", "anyOf", "allOf", "not", "if", "dependentSchemas", "dependencies"):
+        objects += [clause_plan(shared, reader, layout)] if shared else []
     with reader.blaming_one_of(value, *count_keywords(values.arrays), "contains", "prefixItems", "items"):
         given = [some.whole for some in values.arrays if as_texts and some.whole is not None]
         arrays = [constants_plan(given, reader.limits)] if given else []

@@ -210,6 +210,6 @@ class Reader(SchemaPlaces):
 
 
 def _blaming(values: Values, site: Site) -> Values:
-    if not any(some.failing for some in values.objects):
+    if not any(some.failing or some.clauses for some in values.objects):
         return values
     return values.with_objects(lambda some: some.blaming(site))

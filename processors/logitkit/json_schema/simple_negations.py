@@ -36,7 +36,7 @@ def _is_simple(reader: Reader, value: Conjunction, levels: int) -> bool:
         return False
     inside: set[Conjunction] = set()
     for objects in values.objects:
-        if objects.failing or any(count.minimum > 1 for count in objects.counts):
+        if objects.failing or objects.clauses or any(count.minimum > 1 for count in objects.counts):
             return False
         inside.update(objects.properties.values(), [piece.value for piece in objects.pieces])
     for arrays in values.arrays:

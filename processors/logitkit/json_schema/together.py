@@ -12,6 +12,7 @@ it may name parts that never meet. A part that it misses is found later, and wri
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from logitkit.budget import spend
@@ -109,8 +110,16 @@ def _of_names(moves: list[Move]) -> Iterator[Values]:
         elif value is not None and isinstance(names, str):
             listed.setdefault(names, {})[value] = None
     yield [value for _, value in others]
+    # Thousands of branches take the same names, each without its own ones.
+    alike: dict[tuple[object, Conjunction], list[Names]] = {}
+    for names, value in others:
+        alike.setdefault((names.strings.key, value), []).append(names)
+    excluded = {key: Counter([name for names in some for name in names.excluded]) for key, some in alike.items()}
+    spend(sum(map(len, excluded.values())))
     for text, values in listed.items():
         name = json.loads(text)
-        spend(len(others))
-        holding = [value for names, value in others if name not in names.excluded and names.strings.contains(name)]
+        spend(len(alike))
+        holding = [
+            key[1] for key, some in alike.items() if excluded[key][name] < len(some) and some[0].strings.contains(name)
+        ]
         yield [*values, *holding]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from logitkit.budget import spend
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.arrays import EVERY_ARRAY, Arrays
 from logitkit.json_schema.number_set import NumberSet
-from logitkit.json_schema.objects import EVERY_OBJECT, Objects
+from logitkit.json_schema.objects import EVERY_OBJECT, Clause, Objects
 from logitkit.json_schema.string_set import StringSet
 from logitkit.json_schema.string_union import united
 from logitkit.limits import Limits
@@ -22,6 +23,8 @@ PAIR_STEPS = 16
 # Branches that are told apart, and what may be done to tell them.
 MOST_BRANCHES = 4096
 MOST_WORK = 300_000
+# The most steps where a clause can say the same.
+MOST_ATTEMPT = 60_000
 STEPS_OF_WORK = 8
 
 Branch = TypeVar("Branch", Objects, Arrays)
@@ -32,6 +35,20 @@ class Work:
     """Counts what is done, so that a schema whose branches multiply is refused in time."""
 
     done: int = 0
+    most: int = MOST_WORK
+
+    @contextmanager
+    def attempt(self, has_other_way: bool) -> Iterator[None]:
+        """Allow a part of the work for what can also be done in another way; if it is refused, it does not count."""
+        done, most = self.done, self.most
+        self.most = min(most, done + MOST_ATTEMPT) if has_other_way else most
+        try:
+            yield
+        except UnsupportedSchema:
+            self.done = done if has_other_way else self.done
+            raise
+        finally:
+            self.most = most
 
     def add(self, steps: int) -> None:
         """Count some steps.
@@ -41,7 +58,7 @@ class Work:
         """
         self.done += steps
         spend(STEPS_OF_WORK * steps)
-        if self.done > MOST_WORK:
+        if self.done > self.most:
             raise UnsupportedSchema("the schema has too many combinations of branches; simplify it")
 
 
@@ -158,12 +175,44 @@ def _both(one: StringSet, other: StringSet) -> StringSet:
     return other if one.is_everything else one if other.is_everything else one & other
 
 
-def common(one: tuple[Branch, ...], other: tuple[Branch, ...], work: Work) -> tuple[Branch, ...]:
-    """Return what two unions have in common, as a union."""
+def common(
+    one: tuple[Branch, ...], other: tuple[Branch, ...], work: Work, as_clause: bool = True
+) -> tuple[Branch, ...]:
+    """Return what two unions have in common, as a union.
+
+    Args:
+        one: The first union.
+        other: The second one.
+        work: Counts what is done.
+        as_clause: Whether branches that multiply may become clauses.
+
+    Raises:
+        UnsupportedSchema: There are too many branches; the pointer is the caller's to say.
+    """
     for some, rest in ((one, other), (other, one)):
         if len(some) == 1 and some[0] in (EVERY_OBJECT, EVERY_ARRAY):
             return rest
-    found = []
+    as_clause = as_clause and len(one) > 1 and len(other) > 1 and may_be_clause(one + other)
+    try:
+        with work.attempt(as_clause):
+            return _pairs(one, other, work)
+    except UnsupportedSchema:
+        if not as_clause:
+            raise
+        return (_as_one(one) & _as_one(other),)
+
+
+def may_be_clause(branches: Iterable[Branch]) -> bool:
+    """Whether some branches are objects of which a clause may tell how many hold."""
+    return all(isinstance(branch, Objects) and branch.may_be_in_clause for branch in branches)
+
+
+def _as_one(union: tuple[Branch, ...]) -> Any:
+    return union[0] if len(union) == 1 else Objects.of_clause(Clause(1, None, (union,)))  # type: ignore[arg-type]
+
+
+def _pairs(one: tuple[Branch, ...], other: tuple[Branch, ...], work: Work) -> tuple[Branch, ...]:
+    found: list[Branch] = []
     for a in one:
         for b in other:
             work.add(a.size + b.size)
@@ -171,8 +220,8 @@ def common(one: tuple[Branch, ...], other: tuple[Branch, ...], work: Work) -> tu
             joined = a & b
             if not joined.is_empty:
                 found.append(joined)
-    if len(found) > MOST_BRANCHES:
-        raise UnsupportedSchema(f"it has more than {MOST_BRANCHES} branches; simplify the schema")
+        if len(found) > MOST_BRANCHES:
+            raise UnsupportedSchema(f"it has more than {MOST_BRANCHES} branches; simplify the schema")
     return tuple(found)
 
 
@@ -183,8 +232,16 @@ def either(one: tuple[Branch, ...], other: tuple[Branch, ...], apart: bool) -> t
     return joined if every is None else (every,)
 
 
-def others_than(branches: tuple[Branch, ...], work: Work, everything: Branch | None = None) -> tuple[Branch, ...]:
+def others_than(
+    branches: tuple[Branch, ...], work: Work, everything: Branch | None = None, as_clause: bool = True
+) -> tuple[Branch, ...]:
     """Return what a union does not hold; `everything` is to be given where it may be of no branches.
+
+    Args:
+        branches: The union.
+        work: Counts what is done.
+        everything: The set of all objects, or of all arrays.
+        as_clause: Whether branches that multiply may become clauses.
 
     Raises:
         UnsupportedSchema: There is no such form of it; the pointer is the caller's to say.
@@ -192,6 +249,6 @@ def others_than(branches: tuple[Branch, ...], work: Work, everything: Branch | N
     everything = everything or (EVERY_OBJECT if isinstance(branches[0], Objects) else EVERY_ARRAY)
 
     def excluded(left: tuple[Branch, ...], branch: Branch) -> tuple[Branch, ...]:
-        return common(left, tuple(branch.complement()), work) if left else left
+        return common(left, tuple(branch.complement()), work, as_clause) if left else left
 
     return reduce(excluded, branches, (everything,))

@@ -21,6 +21,8 @@ from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Empty,
 
 # The cost of putting two parts together, in steps, in addition to that of the positions that are joined.
 JOIN_STEPS = 10
+# This many positions are put before others in one step.
+POSITIONS_A_STEP = 32
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -235,22 +237,45 @@ class PositionBuilder:
     def graph(self, moves: tuple[tuple[tuple[Node, int], ...], ...], accepting: tuple[bool, ...]) -> Part:
         """Number the positions of the nodes of a graph."""
         parts = [[(self.part(node), target) for node, target in row] for row in moves]
-        after = []
-        for state in range(len(parts)):
-            after.append(_reached(parts, state))
-            self.did(6 * len(after[-1]))
-        # Most states lead to no other one without reading, and their moves have no position in common.
         own = [tuple([p for part, _ in row for p in part.first]) for row in parts]
-        first = [
-            own[s[0]] if len(s) == 1 else tuple(dict.fromkeys([p for state in s for p in own[state]])) for s in after
-        ]
-        ends = [any(accepting[s] for s in states) for states in after]
+        first, ends = self.beginnings(own, [[t for part, t in row if part.nullable] for row in parts], accepting)
         last: list[int] = []
         for part, target in (edge for row in parts for edge in row):
             self.join(part.last, first[target])
             if ends[target]:
                 last.extend(part.last)
         return Part(ends[0], first[0], tuple(last))
+
+    def beginnings(
+        self, own: list[tuple[int, ...]], empty: list[list[int]], accepting: tuple[bool, ...]
+    ) -> tuple[list[tuple[int, ...]], list[bool]]:
+        """Return what may be read first from each state of a graph, and whether the text may end there.
+
+        Args:
+            own: The positions that each state reads itself.
+            empty: The states that each one leads to without reading.
+            accepting: Which states accept.
+        """
+        first, ends = own[:], [*accepting]
+        # States from which one way leads to a state that reads, and for which what is read first is known.
+        simple = [not targets for targets in empty]
+        for begin in range(len(own)):
+            # Where members may be left out, each state leads to the next one, so the last one is known first.
+            chain, state = [begin], begin
+            while not simple[state] and len(empty[state]) == 1 and len(chain) <= len(own):
+                (state,) = empty[state]
+                chain.append(state)
+            if simple[state]:
+                for before, target in zip(chain[-2::-1], chain[:0:-1], strict=True):
+                    first[before], ends[before] = own[before] + first[target], ends[before] or ends[target]
+                    simple[before] = True
+                    self.did(1 + len(first[before]) // POSITIONS_A_STEP)
+                continue
+            after = reached(begin, empty.__getitem__)
+            self.did(6 * len(after))
+            first[begin] = tuple(dict.fromkeys([p for state in after for p in own[state]]))
+            ends[begin] = any(accepting[state] for state in after)
+        return first, ends
 
     def machine(self, moves: tuple[tuple[tuple[CharSet, int], ...], ...], accepting: tuple[bool, ...]) -> Part:
         """Make each move a position; those into one state share what follows them."""
@@ -265,10 +290,3 @@ class PositionBuilder:
         self.did(len(edges))
         last = tuple([begin + i for i, (_, target) in enumerate(edges) if accepting[target]])
         return Part(accepting[0], after[0], last)
-
-
-def _reached(parts: list[list[tuple[Part, int]]], state: int) -> list[int]:
-    """Return the states of a graph that are reached from one without reading anything."""
-    if not any(part.nullable for part, _ in parts[state]):
-        return [state]
-    return reached(state, lambda source: [target for part, target in parts[source] if part.nullable])

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+import logitkit as lk
 from benchmarks import schemastore
 from benchmarks.bench_json_schema import Documents, Record, measured, peers_of, write
 from benchmarks.circumstances import commit, processor
@@ -29,7 +30,7 @@ from benchmarks.jsonschemabench import snapshot
 from benchmarks.schema_peers import LLGuidance, Logitkit, Spelling, XGrammar
 from logitkit.vocabulary import Vocabulary
 from tests import vocabularies
-from tests.json_schema.acceptance import nested
+from tests.json_schema.acceptance import BYTES, Accepted
 from tests.json_schema.corpus import Case
 from tests.json_schema.judge import parse
 from tests.json_schema.orders import orders
@@ -64,9 +65,9 @@ def reordered(schema: Any, texts: list[str], resources: Path) -> list[str]:
     found: list[str] = []
 
     def work(done: Any) -> None:
-        automaton = nested(schema, resources)
+        accepted = Accepted(lk.JsonSchema(schema, BYTES, resources=resources))
         for text in texts:
-            if any(automaton.accepts(other.encode()) for other in orders(parse(text), "", automaton)):
+            if any(accepted.accepts(other.encode()) for other in orders(parse(text), "", accepted)):
                 found.append(text)
             done({"texts": found})
 

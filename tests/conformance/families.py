@@ -25,7 +25,10 @@ SCHEMA: dict[str, Any] = {
         "tags": {"type": "array", "items": {"enum": ["new", "top"]}, "maxItems": 60},
         # A row remembers its items.
         "likes": {
-            "type": "array", "minItems": 2, "maxItems": 3, "uniqueItems": True,
+            "type": "array",
+            "minItems": 2,
+            "maxItems": 3,
+            "uniqueItems": True,
             "items": {"type": "string", "pattern": "^[a-z]{1,3}$"},
         },
     },

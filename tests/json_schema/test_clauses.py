@@ -11,13 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema import applicators, clause_plan, values
 from logitkit.json_schema.clauses import FALSE, TRUE, Counted, Formula, assigned, counted
 from tests.campaigns.schemas import Case, check
 from tests.examples import examples
-from tests.json_schema.acceptance import BYTES, acceptor, nested
+from tests.json_schema.acceptance import BYTES, Accepted, acceptor, nested
 from tests.json_schema.judge import judge
 from tests.json_schema.orders import orders
 
@@ -30,9 +29,9 @@ def open_objects(number: int, names: int = 1, needed: bool = False) -> list[dict
     return [{"properties": some, **({"required": [*some]} if needed else {})} for some in properties]
 
 
-def in_some_order(value: Any, automaton: NestedDfa) -> bool:
+def in_some_order(value: Any, texts: Accepted) -> bool:
     """Return whether an object is accepted in some order of its members."""
-    return any(automaton.accepts(text.encode()) for text in orders(value, "", automaton))
+    return any(texts.accepts(text.encode()) for text in orders(value, "", texts))
 
 
 @pytest.mark.parametrize("needed", [False, True])
@@ -40,12 +39,13 @@ def in_some_order(value: Any, automaton: NestedDfa) -> bool:
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
 def test_branches_of_open_objects_take_few_states(keyword: str, names: int, needed: bool) -> None:
     schema = {"type": "object", keyword: open_objects(16, names, needed)}
-    automaton, validator = nested(schema), judge(schema)
-    assert automaton.states < 40_000
+    texts, validator = Accepted(lk.JsonSchema(schema, BYTES)), judge(schema)
+    assert texts.dfa is not None
+    assert texts.dfa.states < 40_000
     some = [f"p{i}_{names - 1}" for i in (0, 5, 15)]
     for chosen in product([None, 1, "x"], repeat=3):
         value = {name: inside for name, inside in zip(some, chosen, strict=True) if inside is not None}
-        assert in_some_order(value, automaton) == validator.is_valid(value)
+        assert in_some_order(value, texts) == validator.is_valid(value)
 
 
 def test_a_constant_tells_thousands_of_branches_apart() -> None:
@@ -155,8 +155,8 @@ def test_all_combinations_of_branches_have_some_order(always: Counter[str]) -> N
             {"properties": {"c": {"const": "x"}}, "additionalProperties": False},
         ],
     }
-    automaton, validator = nested(schema), judge(schema)
+    texts, validator = Accepted(lk.JsonSchema(schema, BYTES)), judge(schema)
     for chosen in product([None, 1, "x"], repeat=3):
         value = {name: inside for name, inside in zip("abc", chosen, strict=True) if inside is not None}
-        assert in_some_order(value, automaton) == validator.is_valid(value), value
+        assert in_some_order(value, texts) == validator.is_valid(value), value
     assert always["some must not hold"]

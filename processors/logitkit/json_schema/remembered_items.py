@@ -6,6 +6,7 @@ more items of `{"enum": [...]}` needs at least three values. So values are count
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from logitkit.compiler.nested_grammars.remembered_arrays import Remembers, label_of
@@ -88,7 +89,7 @@ def _has_values(conjunction: Conjunction, count: int, reader: Reader, levels: in
 
 def _has_objects(objects: Objects, count: int, reader: Reader, levels: int) -> bool:
     """Whether there are at least some number of different objects: of the values of one member, or of its names."""
-    if objects.counts or objects.failing or objects.needs:
+    if objects.counts or objects.failing or objects.needs or objects.clauses:
         return False
     if not objects.pieces or any(
         piece.names.values(count) is None and not is_empty(reader, piece.value) for piece in objects.pieces
@@ -120,7 +121,7 @@ def _may_end_anywhere(items: list[Conjunction], reader: Reader) -> bool:
     while todo:
         values = reader.values(todo.pop())
         inside: list[Conjunction] = []
-        for objects in values.objects:
+        for objects in _with_clauses(values.objects):
             if objects.whole is None:
                 others = [piece for piece in objects.pieces if piece.value != NOTHING]
                 if (others or not objects.pieces) and any(count.maximum is not None for count in objects.counts):
@@ -133,3 +134,12 @@ def _may_end_anywhere(items: list[Conjunction], reader: Reader) -> bool:
                 seen.add(value)
                 todo.append(value)
     return True
+
+
+def _with_clauses(branches: Iterable[Objects]) -> Iterator[Objects]:
+    """Yield some sets of objects, and all that their clauses are made of."""
+    for objects in branches:
+        yield objects
+        for clause in objects.clauses:
+            for part in clause.parts:
+                yield from _with_clauses(part)

@@ -82,7 +82,9 @@ class ValidatedSchema(ValidatedConstraints, ValidatedText, ValidatedNumbers):
         if found.get("minItems", 0) < 2:
             del found["uniqueItems"]
         elif not _is_told_by_text(items):
-            return self._refuse(schema, "a set with min_length above 1 whose values may be equal although their texts differ")
+            return self._refuse(
+                schema, "a set with min_length above 1 whose values may be equal although their texts differ"
+            )
         return found
 
     def frozenset_schema(self, schema: Any) -> Schema:

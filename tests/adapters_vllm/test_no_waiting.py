@@ -116,7 +116,8 @@ def test_a_step_asks_for_no_value(own: lk.Vocabulary, drafts: int) -> None:
 
 def test_every_step_is_taken() -> None:
     taken = {kind for config in CONFIGURATIONS for kind in steps_of(lk.from_config(config, vocabulary()))}
-    assert taken == set(ORDER)
+    # Rows that remember items wait for the host, as their pages say.
+    assert taken == {kind for kind in ORDER if not getattr(kind, "remembers", False)}
 
 
 FAULTS: dict[str, Callable[[Tensor], object]] = {

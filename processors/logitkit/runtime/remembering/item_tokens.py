@@ -58,8 +58,9 @@ class ItemTokens:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self.texts = vocabulary.tokens
-        special, trie = {*vocabulary.special.values()}, vocabulary.trie
+        special, trie = {*vocabulary.special.values(), *vocabulary.eos_ids}, vocabulary.trie
+        # Special tokens are not text, even if their names have brackets, as `[TOOL_CALLS]`.
+        self.texts = tuple([None if token in special else text for token, text in enumerate(vocabulary.tokens)])
         self.byte_ids = tuple(
             [
                 next((token for _, token in trie.tokens_at(bytes([byte])) if token not in special), -1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from logitkit.compiler.nested_grammars.remembered_arrays import Remembers, label_of
 from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
-from logitkit.json_schema.emptiness import LEVELS, is_empty, is_void
+from logitkit.json_schema.emptiness import LEVELS, is_void
 from logitkit.json_schema.objects import Objects
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _has_values(conjunction: Conjunction, count: int, reader: Reader, levels: in
         constants += [branch.whole] if branch.whole is not None and branch.whole not in constants else []
     if len(constants) >= count:
         return True
-    alive = [branch for branch in branches if branch.whole is None and not is_void(reader, branch)]
+    alive = [branch for branch in branches if branch.whole is None and _is_possible_branch(branch, reader, frozenset())]
     return any(
         _has_objects(branch, count, reader, levels - 1)
         if isinstance(branch, Objects)
@@ -91,13 +91,13 @@ def _has_objects(objects: Objects, count: int, reader: Reader, levels: int) -> b
     if objects.counts or objects.failing or objects.needs:
         return False
     if not objects.pieces or any(
-        piece.names.values(count) is None and not is_empty(reader, piece.value) for piece in objects.pieces
+        piece.names.values(count) is None and _is_possible(piece.value, reader, frozenset()) for piece in objects.pieces
     ):
         return True
     return any(
         _has_values(value, count, reader, levels)
         for value in objects.properties.values()
-        if value != NOTHING and not is_empty(reader, value)
+        if _is_possible(value, reader, frozenset())
     )
 
 
@@ -106,8 +106,41 @@ def _has_arrays(arrays: Arrays, count: int, reader: Reader, levels: int) -> bool
     if arrays.contains:
         return False
     if arrays.most is None and not arrays.unique:
-        return True
+        return _is_possible(arrays.items, reader, frozenset())
     return arrays.most != 0 and not arrays.unique and _has_values(arrays.at(0), count, reader, levels)
+
+
+def _is_possible(conjunction: Conjunction, reader: Reader, around: frozenset[Conjunction]) -> bool:
+    """Whether some value satisfies a conjunction, as far as the kinds of its parts show.
+
+    The smallest value that satisfies it has no part that satisfies it as well. So a schema that requires itself has none.
+
+    Args:
+        conjunction: The conjunction.
+        reader: The reader of the schema.
+        around: The conjunctions that values around this one satisfy.
+    """
+    if not conjunction:
+        return True
+    if conjunction == NOTHING or conjunction in around:
+        return False
+    values = reader.values(conjunction)
+    if values.null or values.booleans or not values.numbers.is_empty or not values.strings.is_empty:
+        return True
+    around |= {conjunction}
+    branches: list[Objects | Arrays] = [*values.objects, *values.arrays]
+    return any(branch.whole is not None or _is_possible_branch(branch, reader, around) for branch in branches)
+
+
+def _is_possible_branch(branch: Objects | Arrays, reader: Reader, around: frozenset[Conjunction]) -> bool:
+    """Whether a branch has a value, as far as the kinds of its parts show."""
+    if is_void(reader, branch):
+        return False
+    if isinstance(branch, Objects):
+        parts = [branch.value_of(name) for name in branch.required]
+    else:
+        parts = [branch.at(index) for index in range(min(branch.minimum, len(branch.prefix) + 1))]
+    return all(_is_possible(part, reader, around) for part in parts)
 
 
 def _may_end_anywhere(items: list[Conjunction], reader: Reader) -> bool:

@@ -63,7 +63,8 @@ class ItemPosition(NamedTuple):
     @classmethod
     def in_array(cls, steps: ByteSteps, state: int, stack: Packed) -> ItemPosition:
         """Return the position after the bracket of an array whose items must differ, in the state after it."""
-        return cls(state, stack, text=b"[", levels=(OpenArray(UsedItems(varied=steps.is_varied(state))),))
+        array = OpenArray(UsedItems(varied=steps.is_varied(state)), state=state, stack=stack)
+        return cls(state, stack, text=b"[", levels=(array,))
 
     def after(self, byte: int, steps: ByteSteps) -> ItemPosition | None:
         """Return the position after one more byte; None if that is illegal, or would repeat an item in the end."""
@@ -159,7 +160,7 @@ class ItemPosition(NamedTuple):
         """Return the position after a byte that begins a value, or goes on in a number or a word such as `null`."""
         levels, level = self.levels, self.innermost
         if isinstance(level, OpenArray) and level.begin < 0:
-            level = OpenArray(level.items, len(self.text), False, before.state, before.stack)
+            level = OpenArray(level.items, len(self.text), False, level.state, level.stack)
             levels = (*levels[:-1], level)
         mode = JsonMode.STRING if byte == QUOTE else JsonMode.OUTSIDE
         found = self._replace(levels=levels).written(byte, mode)
@@ -171,7 +172,11 @@ class ItemPosition(NamedTuple):
             opened: Level = (
                 OpenObject(begin - 1, begin)
                 if byte == OPENING[1]
-                else OpenArray(UsedItems(varied=steps.is_varied(found.state)) if remembers else None)
+                else OpenArray(
+                    UsedItems(varied=steps.is_varied(found.state)) if remembers else None,
+                    state=found.state,
+                    stack=found.stack,
+                )
             )
             return found._replace(levels=(*found.levels, opened))
         return found.with_item(steps, before) if found.text.endswith(LITERALS) else found
@@ -184,12 +189,12 @@ class ItemPosition(NamedTuple):
             level = OpenObject(level.begin, len(self.text) + 1, members=members)
         else:
             items = level.items
-            if items is not None and items.varied:
+            if items is not None and items.varied and (self.state, self.stack) != (level.state, level.stack):
                 # Which beginnings lead nowhere depends on the items that are possible in the next place.
                 items = UsedItems(varied=True).with_items(items.items, following_from(steps, self.state, self.stack))
             if items is not None and items.is_exhausted:
                 return None
-            level = OpenArray(items)
+            level = OpenArray(items, state=self.state, stack=self.stack)
         found = self._replace(text=self.text + b",", levels=(*outer, level))
         return found if found.is_free() else None
 

@@ -5,6 +5,7 @@ the automaton of the arrays with any items, whose states know where such an arra
 keeps the text of the outermost array of that kind, and bans tokens by it.
 
 spelling          when two values are equal: one text for each value
+settled_numbers   beginnings of numbers whose value is settled, such as `0e`
 used_items        the items of an array, and the beginnings of items that only lead to these
 open_values       the arrays and objects that are open in a text
 byte_steps        an automaton over tokens, read byte by byte

@@ -25,6 +25,7 @@ from logitkit.compiler.tokens.tables.packed_stacks import Packed
 from logitkit.runtime.remembering.byte_steps import ByteSteps
 from logitkit.runtime.remembering.item_tokens import JsonMode
 from logitkit.runtime.remembering.open_values import Level, OpenArray, OpenObject
+from logitkit.runtime.remembering.settled_numbers import settled_number, with_end
 from logitkit.runtime.remembering.spelling import Member, SpelledObjects, spelled_number, spelled_object
 from logitkit.runtime.remembering.used_items import END, UsedItems
 
@@ -36,6 +37,7 @@ LITERALS = (b"true", b"false", b"null")
 # A number may end before these.
 ENDS_NUMBER = b",]} \n\r\t"
 NUMERIC = b"0123456789"
+BEGINS_NUMBER, IN_NUMBER = b"-" + NUMERIC, NUMERIC + b"+-.eE"
 # The bytes that end a number in an array.
 ENDS = frozenset(b",]")
 NO_OBJECTS: SpelledObjects = MappingProxyType({})
@@ -51,6 +53,7 @@ class ItemPosition(NamedTuple):
         text: The text.
         levels: The arrays and objects that are open, outermost first.
         known: The objects that have been written.
+        is_settled: Whether the number at the end of the text is all that can become of it, although more of it may follow.
     """
 
     state: int
@@ -59,6 +62,7 @@ class ItemPosition(NamedTuple):
     text: bytes = b""
     levels: tuple[Level, ...] = ()
     known: SpelledObjects = NO_OBJECTS
+    is_settled: bool = False
 
     @classmethod
     def in_array(cls, steps: ByteSteps, state: int, stack: Packed) -> ItemPosition:
@@ -107,17 +111,35 @@ class ItemPosition(NamedTuple):
         return self.mode is JsonMode.OUTSIDE and self.text[-1:] in NUMERIC and bool(self.text)
 
     @property
+    def is_in_number(self) -> bool:
+        """Whether the text ends in a number, which may be incomplete."""
+        if self.mode is not JsonMode.OUTSIDE or not self.text or self.text[-1] not in IN_NUMBER:
+            return False
+        return self.text[self._number_begin() :][:1] in BEGINS_NUMBER
+
+    def changes_by(self, byte: int, steps: ByteSteps) -> bool:
+        """Whether a byte may follow, and the text is another one after it."""
+        after = self.after(byte, steps)
+        return after is not None and after.text != self.text
+
+    @property
     def innermost(self) -> Level | None:
         """The innermost array or object that is open."""
         return self.levels[-1] if self.levels else None
 
     def may_be_followed_by(self, byte: int, steps: ByteSteps) -> bool:
         """Whether no array that is open forbids a byte that the automaton allows."""
-        remembers = any(isinstance(level, OpenArray) and level.items is not None for level in self.levels)
-        return not remembers or self.after(byte, steps) is not None
+        return not self._remembers or self.after(byte, steps) is not None
+
+    @property
+    def _remembers(self) -> bool:
+        """Whether an array is open whose items must differ."""
+        return any(isinstance(level, OpenArray) and level.items is not None for level in self.levels)
 
     def may_be_respelled(self, steps: ByteSteps) -> bool:
         """Whether a value that is open may become, with its end, the text of another one that has been written."""
+        if self.is_settled:
+            return True
         if self._in_number:
             number = self.text[self._number_begin() :]
             legal = steps.legal(self.state, self.stack)
@@ -158,6 +180,8 @@ class ItemPosition(NamedTuple):
 
     def with_value(self, byte: int, steps: ByteSteps, before: ItemPosition) -> ItemPosition | None:
         """Return the position after a byte that begins a value, or goes on in a number or a word such as `null`."""
+        if before.is_settled:
+            return self._replace(is_settled=True)
         levels, level = self.levels, self.innermost
         if isinstance(level, OpenArray) and level.begin < 0:
             level = OpenArray(level.items, len(self.text), False, level.state, level.stack)
@@ -179,7 +203,26 @@ class ItemPosition(NamedTuple):
                 )
             )
             return found._replace(levels=(*found.levels, opened))
+        if found.is_in_number:
+            return found.with_settled_number(steps)
         return found.with_item(steps, before) if found.text.endswith(LITERALS) else found
+
+    def with_settled_number(self, steps: ByteSteps) -> ItemPosition | None:
+        """Return the position with the number at its end complete if it is settled, unless it leads nowhere."""
+        begin = self._number_begin()
+        number = self.text[begin:]
+        spelled = settled_number(number, self.state, self.stack, steps)
+        if spelled is None:
+            # Besides numbers that begin with the sign, -0 may follow, which is 0.
+            is_left = number != b"-" or any(self.may_be_followed_by(after, steps) for after in steps.legal(*self[:2]))
+            return self if is_left else None
+        found = self._replace(text=self.text[:begin] + spelled, is_settled=True)
+        if spelled == number or not self._remembers:
+            return found
+        state, stack = with_end(self.state, self.stack, steps)
+        ended = found._replace(state=state, stack=stack)
+        may_end = any(ended.after(byte, steps) is not None for byte in b",]}" if byte in steps.legal(state, stack))
+        return found if may_end else None
 
     def after_comma(self, steps: ByteSteps) -> ItemPosition | None:
         """Return the position after the comma of an array or an object."""
@@ -291,6 +334,9 @@ def _following(at: ItemPosition, begin: bytes, steps: ByteSteps) -> frozenset[by
     legal = steps.legal(at.state, at.stack)
     if at.mode is JsonMode.OUTSIDE:
         legal = legal.translate(None, SPACE)
+        if at.is_in_number:
+            # More of a settled number adds nothing.
+            legal = bytes([byte for byte in legal if byte in ENDS_NUMBER or at.changes_by(byte, steps)])
         if not at.levels:
             # A number may be complete here, or an item has not begun.
             ends = bool(begin) and not ENDS.isdisjoint(legal)

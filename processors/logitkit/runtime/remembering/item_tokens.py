@@ -6,6 +6,7 @@ is `"`. Outside of strings, the same bytes are a string that is a comma, and the
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from enum import Enum
 from functools import cached_property
@@ -23,6 +24,8 @@ REMEMBERED_BYTES = 2**22
 
 QUOTE, BACKSLASH, COMMA = b'"\\,'
 OPENING, CLOSING, SPACE = b"[{", b"]}", b" \t\n\r"
+# A part of a number with a sign, a point or an exponent, or with a zero in front.
+RESPELLED = re.compile(rb"(0|[0-9]*[-.eE])[-+.0-9eE]*([,\]} \n\r\t]|\Z)")
 NO_IDS = np.zeros(0, np.int64)
 
 
@@ -85,6 +88,11 @@ class ItemTokens:
     def openers(self) -> NDArray[np.int64]:
         """The ids of tokens in which an array with several items may begin, ascending: those with a bracket, and then a comma."""
         return np.array([i for i, text in enumerate(self.texts) if text and b"," in text.partition(b"[")[2]], np.int64)
+
+    @cached_property
+    def numeric(self) -> NDArray[np.int64]:
+        """The ids of tokens in which a number may have another spelling than its shortest, ascending: with a mark, or a zero."""
+        return np.array([i for i, text in enumerate(self.texts) if text and RESPELLED.match(text)], np.int64)
 
     @cached_property
     def _outside(self) -> NDArray[np.int64]:

@@ -33,6 +33,48 @@ def test_lists_that_may_have_items_are_many_values() -> None:
     assert illegal_byte(lk.JsonSchema(schema, vocabulary()), b"[[],[[]],[[],[[]]]]") is None
 
 
+def closed(**properties: Any) -> dict[str, Any]:
+    """An object with just these members, in this order."""
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+ONE, MANY = {"const": 1}, {"enum": [*range(20)]}
+FIRST, SECOND = closed(a=ONE, b=MANY), closed(b=MANY, a=ONE)
+OPEN = {key: value for key, value in SECOND.items() if key != "additionalProperties"}
+TWO_ORDERS: dict[str, dict[str, Any]] = {
+    "branches": array({"anyOf": [FIRST, SECOND]}),
+    "one may have more members": array({"anyOf": [FIRST, OPEN]}),
+    "places": array(SECOND, prefixItems=[FIRST]),
+    "members of items": array(closed(x={"anyOf": [FIRST, SECOND]})),
+    "constants": array({"enum": [*[{"a": 1, "b": b} for b in range(20)], *[{"b": b, "a": 1} for b in range(19, 40)]]}),
+    "a constant and a branch": array({"anyOf": [FIRST, {"const": {"b": 1, "a": 1}}]}),
+    "contains": array({"type": "object"}, contains=FIRST),
+}
+ONE_ORDER: dict[str, dict[str, Any]] = {
+    "both may have more members": array({"anyOf": [OPEN, {"properties": {"a": ONE, "b": MANY}, "type": "object"}]}),
+    "branches that a member tells apart": array(
+        {"anyOf": [closed(t=ONE, a=ONE, b=MANY), closed(t={"const": 2}, b=MANY, a=ONE)]}
+    ),
+    "places in items": array({"type": "array", "prefixItems": [FIRST, SECOND]}),
+    "different constants": array(
+        {"enum": [*[{"a": 1, "b": b} for b in range(20)], *[{"b": b, "a": 1} for b in range(20, 40)]]}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWO_ORDERS)
+def test_equal_objects_in_two_orders_are_refused(name: str) -> None:
+    with pytest.raises(UnsupportedSchema, match="equal objects in two orders"):
+        lk.JsonSchema(TWO_ORDERS[name], vocabulary())
+
+
+@pytest.mark.parametrize("name", ONE_ORDER)
+def test_objects_in_one_order_are_remembered(name: str) -> None:
+    automaton = lk.JsonSchema(ONE_ORDER[name], vocabulary()).automaton
+    assert automaton is not None
+    assert automaton.remembers is not None
+
+
 def illegal_byte(constraint: lk.JsonSchema, text: bytes) -> int | None:
     """Return the index of the first byte of a text that is illegal, which mask and step agree on; None: all are legal."""
     state = constraint.init_state(lk.Context.of([[]], vocabulary_size=vocabulary().size))

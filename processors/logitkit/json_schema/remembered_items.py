@@ -12,6 +12,7 @@ from logitkit.compiler.nested_grammars.remembered_arrays import Remembers, label
 from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
 from logitkit.json_schema.emptiness import LEVELS, is_void
+from logitkit.json_schema.member_orders import has_two_orders
 from logitkit.json_schema.objects import Objects
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def why_not_remembered(arrays: Arrays, reader: Reader) -> str | None:
         return "where too few items may be left for 'minItems' or 'contains'"
     if not _may_end_anywhere(places, reader):
         return "where items have a largest number of members that are not listed"
+    if has_two_orders([*places, *[both(arrays.items, some.value) for some in arrays.contains]], reader):
+        return "where items hold equal objects in two orders of their members, as branches or places say"
     return None
 
 

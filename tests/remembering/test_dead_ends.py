@@ -33,6 +33,34 @@ def test_lists_that_may_have_items_are_many_values() -> None:
     assert illegal_byte(lk.JsonSchema(schema, vocabulary()), b"[[],[[]],[[],[[]]]]") is None
 
 
+NUMBERS = {"type": "number"}
+SPELLED_OTHERWISE: dict[str, dict[str, Any]] = {
+    "a number": array(NUMBERS, contains={"const": 1}),
+    "two numbers": array(NUMBERS, contains={"enum": [1, 2]}, minContains=2),
+    "a member": array({"type": "object"}, contains={"const": {"a": 1}}),
+}
+SPELLED_ALIKE: dict[str, dict[str, Any]] = {
+    "an integer": array({"type": "integer"}, contains={"const": 1}),
+    "any integer": array(NUMBERS, contains={"type": "integer"}),
+    "a string": array({}, contains={"const": "a"}),
+    "objects": array({"enum": [{"a": a} for a in range(20)]}, contains={"const": {"a": 1}}),
+}
+
+
+@pytest.mark.parametrize("name", SPELLED_OTHERWISE)
+def test_what_contains_asks_for_may_be_used_up_without_being_counted(name: str) -> None:
+    """As by 1.0, which is not the text of 1."""
+    with pytest.raises(UnsupportedSchema, match="too few items may be left"):
+        lk.JsonSchema(SPELLED_OTHERWISE[name], vocabulary())
+
+
+@pytest.mark.parametrize("name", SPELLED_ALIKE)
+def test_what_contains_asks_for_is_counted(name: str) -> None:
+    automaton = lk.JsonSchema(SPELLED_ALIKE[name], vocabulary()).automaton
+    assert automaton is not None
+    assert automaton.remembers is not None
+
+
 def closed(**properties: Any) -> dict[str, Any]:
     """An object with just these members, in this order."""
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
@@ -48,7 +76,7 @@ TWO_ORDERS: dict[str, dict[str, Any]] = {
     "members of items": array(closed(x={"anyOf": [FIRST, SECOND]})),
     "constants": array({"enum": [*[{"a": 1, "b": b} for b in range(20)], *[{"b": b, "a": 1} for b in range(19, 40)]]}),
     "a constant and a branch": array({"anyOf": [FIRST, {"const": {"b": 1, "a": 1}}]}),
-    "contains": array({"type": "object"}, contains=FIRST),
+    "contains": array({"type": "object"}, contains=closed(a=ONE, b={"type": "string"})),
 }
 ONE_ORDER: dict[str, dict[str, Any]] = {
     "both may have more members": array({"anyOf": [OPEN, {"properties": {"a": ONE, "b": MANY}, "type": "object"}]}),

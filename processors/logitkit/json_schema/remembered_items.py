@@ -13,6 +13,7 @@ from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
 from logitkit.json_schema.emptiness import LEVELS, is_void
 from logitkit.json_schema.member_orders import has_two_orders
+from logitkit.json_schema.number_set import NumberSet
 from logitkit.json_schema.objects import Objects
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def why_not_remembered(arrays: Arrays, reader: Reader) -> str | None:
     # At most as many items are used before any that is needed, so one of them is left.
     enough = all(_has_values(place, arrays.minimum, reader) for place in places[: arrays.minimum])
     for some in arrays.contains:
-        enough &= _has_values(both(arrays.items, some.value), some.minimum, reader)
+        wanted = both(arrays.items, some.value)
+        enough &= _has_values(wanted, some.minimum, reader) and _are_counted(wanted, arrays.items, reader)
         if some.maximum is not None:
             others = [both(arrays.items, wrong) for wrong in negations(some.value)]
             enough &= any(_has_values(other, arrays.minimum, reader) for other in others)
@@ -49,6 +51,24 @@ def why_not_remembered(arrays: Arrays, reader: Reader) -> str | None:
     if has_two_orders([*places, *[both(arrays.items, some.value) for some in arrays.contains]], reader):
         return "where items hold equal objects in two orders of their members, as branches or places say"
     return None
+
+
+def _are_counted(wanted: Conjunction, items: Conjunction, reader: Reader) -> bool:
+    """Whether items that use up values which `contains` asks for are counted, however they are written, or never use up all.
+
+    `1.0` is not counted where `contains` asks for 1, and yet 1 is used then.
+    """
+    # Whatever is not counted, there are others.
+    if _has_values(wanted, MOST_COUNTED, reader):
+        return True
+    asked, found = reader.values(wanted), reader.values(items)
+    if not asked.numbers.is_empty and found.numbers.values() is None:
+        integers = NumberSet.integers(reader.limits)
+        if not (found.numbers - integers).is_empty:
+            return False
+    # Their members and items may be numbers.
+    branches: list[Objects | Arrays] = [*found.objects, *found.arrays]
+    return not (asked.objects or asked.arrays) or all(branch.whole is not None for branch in branches)
 
 
 def _places(arrays: Arrays) -> list[Conjunction]:

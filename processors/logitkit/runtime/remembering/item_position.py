@@ -83,7 +83,7 @@ class ItemPosition(NamedTuple):
             mode = JsonMode.ESCAPED if byte == BACKSLASH else JsonMode.OUTSIDE if byte == QUOTE else JsonMode.STRING
             found = moved.written(byte, mode)
             return found.with_item(steps, self) if found is not None and mode is JsonMode.OUTSIDE else found
-        if byte in ENDS_NUMBER and self._in_number:
+        if byte in ENDS_NUMBER and self.may_end_number:
             ended = moved.with_number(steps, self)
             if ended is None:
                 return None
@@ -106,7 +106,7 @@ class ItemPosition(NamedTuple):
         return self.mode is JsonMode.OUTSIDE and self.text[-1:] in b"[{,:"
 
     @property
-    def _in_number(self) -> bool:
+    def may_end_number(self) -> bool:
         """Whether the last byte belongs to a number, which may be complete."""
         return self.mode is JsonMode.OUTSIDE and self.text[-1:] in NUMERIC and bool(self.text)
 
@@ -115,7 +115,7 @@ class ItemPosition(NamedTuple):
         """Whether the text ends in a number, which may be incomplete."""
         if self.mode is not JsonMode.OUTSIDE or not self.text or self.text[-1] not in IN_NUMBER:
             return False
-        return self.text[self._number_begin() :][:1] in BEGINS_NUMBER
+        return self.text[self.number_begin() :][:1] in BEGINS_NUMBER
 
     def changes_by(self, byte: int, steps: ByteSteps) -> bool:
         """Whether a byte may follow, and the text is another one after it."""
@@ -135,33 +135,6 @@ class ItemPosition(NamedTuple):
     def _remembers(self) -> bool:
         """Whether an array is open whose items must differ."""
         return any(isinstance(level, OpenArray) and level.items is not None for level in self.levels)
-
-    def may_be_respelled(self, steps: ByteSteps) -> bool:
-        """Whether a value that is open may become, with its end, the text of another one that has been written."""
-        if self.is_settled:
-            return True
-        if self._in_number:
-            number = self.text[self._number_begin() :]
-            legal = steps.legal(self.state, self.stack)
-            if number.startswith(b"-0") or any(mark in number or mark in legal for mark in b".eE"):
-                return True
-        return any(isinstance(level, OpenObject) and self._may_be_reordered(level) for level in self.levels)
-
-    def _may_be_reordered(self, level: OpenObject) -> bool:
-        """Whether an object may become one with the same members in another order."""
-        members = frozenset(level.members)
-        if len(dict(level.members)) < len(level.members) or (
-            level.members and level.colon >= 0 and self._repeats(level)
-        ):
-            return True
-        begun = self.text[level.begin :]
-        return bool(members) and any(
-            members <= other and not text.startswith(begun) for other, text in self.known.items()
-        )
-
-    def _repeats(self, level: OpenObject) -> bool:
-        name = self.text[level.member : level.colon]
-        return any(name == other for other, _ in level.members)
 
     def written(self, byte: int, mode: JsonMode = JsonMode.OUTSIDE) -> ItemPosition | None:
         """Return the position with one more byte of text, unless an item would be used up."""
@@ -209,7 +182,7 @@ class ItemPosition(NamedTuple):
 
     def with_settled_number(self, steps: ByteSteps) -> ItemPosition | None:
         """Return the position with the number at its end complete if it is settled, unless it leads nowhere."""
-        begin = self._number_begin()
+        begin = self.number_begin()
         number = self.text[begin:]
         spelled = settled_number(number, self.state, self.stack, steps)
         if spelled is None:
@@ -259,11 +232,12 @@ class ItemPosition(NamedTuple):
 
     def with_number(self, steps: ByteSteps, before: ItemPosition) -> ItemPosition | None:
         """Return the position with the number at the end of the text complete."""
-        begin = self._number_begin()
+        begin = self.number_begin()
         found = self._replace(text=self.text[:begin] + spelled_number(self.text[begin:]))
         return found.with_item(steps, before, END) if found.is_free() else None
 
-    def _number_begin(self) -> int:
+    def number_begin(self) -> int:
+        """Return where the number at the end of the text begins."""
         text = self.text
         return len(text) - len(text[max(map(text.rfind, (b"[", b",", b":"))) + 1 :])
 

@@ -27,6 +27,7 @@ from logitkit.runtime.remembering.byte_steps import ByteSteps, steps_of
 from logitkit.runtime.remembering.item_position import ENDS_NUMBER, ItemPosition
 from logitkit.runtime.remembering.narrowed_mask import NarrowedMask
 from logitkit.runtime.remembering.open_values import OpenArray
+from logitkit.runtime.remembering.respelling import may_be_respelled
 from logitkit.runtime.remembering.used_items import END, NEVER, UsedItems
 from logitkit.runtime.row_mask import RowMask
 
@@ -176,7 +177,7 @@ class RememberingRow(StackRow):
             yield from (token for token, begins in shaped.crossing if begins > harmless)
         if (at.begins_value or at.is_in_number) and any(items.used_up for _, items in _begun(at)):
             yield from steps.numeric(self.current, self.stack)
-        if shaped.ends and at.may_be_respelled(steps):
+        if shaped.ends and may_be_respelled(at, steps):
             yield from shaped.ends
 
 

@@ -26,8 +26,9 @@ def settled_number(number: bytes, state: int, stack: Packed, steps: ByteSteps) -
         stack: The stack after it.
         steps: The steps of the automaton.
     """
-    mantissa, mark, _ = number.lower().partition(b"e")
-    if mark:
+    # A long number is read again after each byte, so that what takes long comes last.
+    if b"e" in number or b"E" in number:
+        mantissa = number.lower().partition(b"e")[0]
         return None if mantissa.strip(b"-0.") else b"0"
     begun = number != b"-"
     seen, todo = set(), [(state, stack, POINT in number, begun)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
@@ -11,6 +12,7 @@ from logitkit.errors import LogitkitError
 from logitkit.explaining.open_json import JsonNode
 from logitkit.json_schema.pointer import below, step
 from logitkit.json_schema.references import Place, References
+from logitkit.runtime.remembering.spelling import spelled_number
 
 __all__ = ["FAULTS_OF", "Fault", "Keyword"]
 
@@ -195,8 +197,27 @@ def _contains(here: Keyword) -> Faults:
 
 
 def _unique_items(here: Keyword) -> Faults:
-    texts = [child.raw for child in here.node.children if child and child.closed]
-    return here.fault_if(here.value and len({*texts}) < len(texts))
+    values = [_value(child.raw) for child in here.node.children if child and child.closed]
+    return here.fault_if(here.value and len({*values}) < len(values))
+
+
+def _value(text: bytes) -> Hashable:
+    """Return the same for two JSON texts if their values are equal."""
+    try:
+        return _hashable(json.loads(text, parse_int=_spelled, parse_float=_spelled))
+    except RecursionError:
+        return text
+
+
+def _spelled(text: str) -> bytes:
+    return spelled_number(text.encode())
+
+
+def _hashable(value: Any) -> Hashable:
+    """Return the same for two JSON values if they are equal. Their numbers are bytes."""
+    if isinstance(value, dict):
+        return frozenset((name, _hashable(member)) for name, member in value.items())
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 _KEYWORDS: dict[tuple[str | None, Callable[[Keyword], Faults]], str] = {

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from logitkit.compiler.nested_grammars.remembered_arrays import Remembers, label_of
 from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
-from logitkit.json_schema.emptiness import LEVELS, is_empty, is_void
+from logitkit.json_schema.emptiness import LEVELS, is_void
+from logitkit.json_schema.member_orders import has_two_orders
+from logitkit.json_schema.number_set import NumberSet
 from logitkit.json_schema.objects import Objects
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ def why_not_remembered(arrays: Arrays, reader: Reader) -> str | None:
     # At most as many items are used before any that is needed, so one of them is left.
     enough = all(_has_values(place, arrays.minimum, reader) for place in places[: arrays.minimum])
     for some in arrays.contains:
-        enough &= _has_values(both(arrays.items, some.value), some.minimum, reader)
+        wanted = both(arrays.items, some.value)
+        enough &= _has_values(wanted, some.minimum, reader) and _are_counted(wanted, arrays.items, reader)
         if some.maximum is not None:
             others = [both(arrays.items, wrong) for wrong in negations(some.value)]
             enough &= any(_has_values(other, arrays.minimum, reader) for other in others)
@@ -46,7 +49,27 @@ def why_not_remembered(arrays: Arrays, reader: Reader) -> str | None:
         return "where too few items may be left for 'minItems' or 'contains'"
     if not _may_end_anywhere(places, reader):
         return "where items have a largest number of members that are not listed"
+    if has_two_orders([*places, *[both(arrays.items, some.value) for some in arrays.contains]], reader):
+        return "where items hold equal objects in two orders of their members, as branches or places say"
     return None
+
+
+def _are_counted(wanted: Conjunction, items: Conjunction, reader: Reader) -> bool:
+    """Whether items that use up values which `contains` asks for are counted, however they are written, or never use up all.
+
+    `1.0` is not counted where `contains` asks for 1, and yet 1 is used then.
+    """
+    # Whatever is not counted, there are others.
+    if _has_values(wanted, MOST_COUNTED, reader):
+        return True
+    asked, found = reader.values(wanted), reader.values(items)
+    if not asked.numbers.is_empty and found.numbers.values() is None:
+        integers = NumberSet.integers(reader.limits)
+        if not (found.numbers - integers).is_empty:
+            return False
+    # Their members and items may be numbers.
+    branches: list[Objects | Arrays] = [*found.objects, *found.arrays]
+    return not (asked.objects or asked.arrays) or all(branch.whole is not None for branch in branches)
 
 
 def _places(arrays: Arrays) -> list[Conjunction]:
@@ -78,7 +101,7 @@ def _has_values(conjunction: Conjunction, count: int, reader: Reader, levels: in
         constants += [branch.whole] if branch.whole is not None and branch.whole not in constants else []
     if len(constants) >= count:
         return True
-    alive = [branch for branch in branches if branch.whole is None and not is_void(reader, branch)]
+    alive = [branch for branch in branches if branch.whole is None and _is_possible_branch(branch, reader, frozenset())]
     return any(
         _has_objects(branch, count, reader, levels - 1)
         if isinstance(branch, Objects)
@@ -92,13 +115,13 @@ def _has_objects(objects: Objects, count: int, reader: Reader, levels: int) -> b
     if objects.counts or objects.failing or objects.needs or objects.clauses:
         return False
     if not objects.pieces or any(
-        piece.names.values(count) is None and not is_empty(reader, piece.value) for piece in objects.pieces
+        piece.names.values(count) is None and _is_possible(piece.value, reader, frozenset()) for piece in objects.pieces
     ):
         return True
     return any(
         _has_values(value, count, reader, levels)
         for value in objects.properties.values()
-        if value != NOTHING and not is_empty(reader, value)
+        if _is_possible(value, reader, frozenset())
     )
 
 
@@ -107,8 +130,41 @@ def _has_arrays(arrays: Arrays, count: int, reader: Reader, levels: int) -> bool
     if arrays.contains:
         return False
     if arrays.most is None and not arrays.unique:
-        return True
+        return _is_possible(arrays.items, reader, frozenset())
     return arrays.most != 0 and not arrays.unique and _has_values(arrays.at(0), count, reader, levels)
+
+
+def _is_possible(conjunction: Conjunction, reader: Reader, around: frozenset[Conjunction]) -> bool:
+    """Whether some value satisfies a conjunction, as far as the kinds of its parts show.
+
+    The smallest value that satisfies it has no part that satisfies it as well. So a schema that requires itself has none.
+
+    Args:
+        conjunction: The conjunction.
+        reader: The reader of the schema.
+        around: The conjunctions that values around this one satisfy.
+    """
+    if not conjunction:
+        return True
+    if conjunction == NOTHING or conjunction in around:
+        return False
+    values = reader.values(conjunction)
+    if values.null or values.booleans or not values.numbers.is_empty or not values.strings.is_empty:
+        return True
+    around |= {conjunction}
+    branches: list[Objects | Arrays] = [*values.objects, *values.arrays]
+    return any(branch.whole is not None or _is_possible_branch(branch, reader, around) for branch in branches)
+
+
+def _is_possible_branch(branch: Objects | Arrays, reader: Reader, around: frozenset[Conjunction]) -> bool:
+    """Whether a branch has a value, as far as the kinds of its parts show."""
+    if is_void(reader, branch):
+        return False
+    if isinstance(branch, Objects):
+        parts = [branch.value_of(name) for name in branch.required]
+    else:
+        parts = [branch.at(index) for index in range(min(branch.minimum, len(branch.prefix) + 1))]
+    return all(_is_possible(part, reader, around) for part in parts)
 
 
 def _may_end_anywhere(items: list[Conjunction], reader: Reader) -> bool:

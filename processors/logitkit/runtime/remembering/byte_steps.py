@@ -54,6 +54,7 @@ class ByteSteps:
         self._legal: BoundedCache[tuple[int, Packed], bytes] = BoundedCache(REMEMBERED_BYTES)
         self._shaped: BoundedCache[Any, ShapedTokens] = BoundedCache(REMEMBERED_BYTES)
         self._openers: BoundedCache[Any, list[int]] = BoundedCache(REMEMBERED_BYTES)
+        self._numeric: BoundedCache[Any, list[int]] = BoundedCache(REMEMBERED_BYTES)
         # The bytes that may follow beginnings of items.
         self.following: BoundedCache[tuple[int, Packed, bytes], frozenset[bytes]] = BoundedCache(REMEMBERED_BYTES)
         self.positions: BoundedCache[tuple[int, Packed, bytes], Any] = BoundedCache(2 * REMEMBERED_BYTES)
@@ -90,6 +91,15 @@ class ByteSteps:
         if found is None:
             legal = self._legal_among(self.tokens.openers, key)
             found = self._openers.keep(key, legal, 100 + 8 * len(legal))
+        return found
+
+    def numeric(self, state: int, stack: Packed) -> list[int]:
+        """Return the tokens that the automaton allows and in which a number may have another spelling than its shortest."""
+        key = self.automaton.mask_key(state, stack, NO_LIMIT)
+        found = self._numeric.get(key)
+        if found is None:
+            legal = self._legal_among(self.tokens.numeric, key)
+            found = self._numeric.keep(key, legal, 100 + 8 * len(legal))
         return found
 
     def _legal_among(self, ids: NDArray[np.int64], key: Any) -> list[int]:

@@ -25,6 +25,7 @@ from logitkit.compiler.tokens.tables.packed_stacks import Packed
 from logitkit.runtime.remembering.byte_steps import ByteSteps
 from logitkit.runtime.remembering.item_tokens import JsonMode
 from logitkit.runtime.remembering.open_values import Level, OpenArray, OpenObject
+from logitkit.runtime.remembering.settled_numbers import settled_number, with_end
 from logitkit.runtime.remembering.spelling import Member, SpelledObjects, spelled_number, spelled_object
 from logitkit.runtime.remembering.used_items import END, UsedItems
 
@@ -36,6 +37,7 @@ LITERALS = (b"true", b"false", b"null")
 # A number may end before these.
 ENDS_NUMBER = b",]} \n\r\t"
 NUMERIC = b"0123456789"
+BEGINS_NUMBER, IN_NUMBER = b"-" + NUMERIC, NUMERIC + b"+-.eE"
 # The bytes that end a number in an array.
 ENDS = frozenset(b",]")
 NO_OBJECTS: SpelledObjects = MappingProxyType({})
@@ -51,6 +53,7 @@ class ItemPosition(NamedTuple):
         text: The text.
         levels: The arrays and objects that are open, outermost first.
         known: The objects that have been written.
+        is_settled: Whether the number at the end of the text is all that can become of it, although more of it may follow.
     """
 
     state: int
@@ -59,11 +62,13 @@ class ItemPosition(NamedTuple):
     text: bytes = b""
     levels: tuple[Level, ...] = ()
     known: SpelledObjects = NO_OBJECTS
+    is_settled: bool = False
 
     @classmethod
     def in_array(cls, steps: ByteSteps, state: int, stack: Packed) -> ItemPosition:
         """Return the position after the bracket of an array whose items must differ, in the state after it."""
-        return cls(state, stack, text=b"[", levels=(OpenArray(UsedItems(varied=steps.is_varied(state))),))
+        array = OpenArray(UsedItems(varied=steps.is_varied(state)), state=state, stack=stack)
+        return cls(state, stack, text=b"[", levels=(array,))
 
     def after(self, byte: int, steps: ByteSteps) -> ItemPosition | None:
         """Return the position after one more byte; None if that is illegal, or would repeat an item in the end."""
@@ -78,7 +83,7 @@ class ItemPosition(NamedTuple):
             mode = JsonMode.ESCAPED if byte == BACKSLASH else JsonMode.OUTSIDE if byte == QUOTE else JsonMode.STRING
             found = moved.written(byte, mode)
             return found.with_item(steps, self) if found is not None and mode is JsonMode.OUTSIDE else found
-        if byte in ENDS_NUMBER and self._in_number:
+        if byte in ENDS_NUMBER and self.may_end_number:
             ended = moved.with_number(steps, self)
             if ended is None:
                 return None
@@ -101,9 +106,21 @@ class ItemPosition(NamedTuple):
         return self.mode is JsonMode.OUTSIDE and self.text[-1:] in b"[{,:"
 
     @property
-    def _in_number(self) -> bool:
+    def may_end_number(self) -> bool:
         """Whether the last byte belongs to a number, which may be complete."""
         return self.mode is JsonMode.OUTSIDE and self.text[-1:] in NUMERIC and bool(self.text)
+
+    @property
+    def is_in_number(self) -> bool:
+        """Whether the text ends in a number, which may be incomplete."""
+        if self.mode is not JsonMode.OUTSIDE or not self.text or self.text[-1] not in IN_NUMBER:
+            return False
+        return self.text[self.number_begin() :][:1] in BEGINS_NUMBER
+
+    def changes_by(self, byte: int, steps: ByteSteps) -> bool:
+        """Whether a byte may follow, and the text is another one after it."""
+        after = self.after(byte, steps)
+        return after is not None and after.text != self.text
 
     @property
     def innermost(self) -> Level | None:
@@ -112,33 +129,12 @@ class ItemPosition(NamedTuple):
 
     def may_be_followed_by(self, byte: int, steps: ByteSteps) -> bool:
         """Whether no array that is open forbids a byte that the automaton allows."""
-        remembers = any(isinstance(level, OpenArray) and level.items is not None for level in self.levels)
-        return not remembers or self.after(byte, steps) is not None
+        return not self._remembers or self.after(byte, steps) is not None
 
-    def may_be_respelled(self, steps: ByteSteps) -> bool:
-        """Whether a value that is open may become, with its end, the text of another one that has been written."""
-        if self._in_number:
-            number = self.text[self._number_begin() :]
-            legal = steps.legal(self.state, self.stack)
-            if number.startswith(b"-0") or any(mark in number or mark in legal for mark in b".eE"):
-                return True
-        return any(isinstance(level, OpenObject) and self._may_be_reordered(level) for level in self.levels)
-
-    def _may_be_reordered(self, level: OpenObject) -> bool:
-        """Whether an object may become one with the same members in another order."""
-        members = frozenset(level.members)
-        if len(dict(level.members)) < len(level.members) or (
-            level.members and level.colon >= 0 and self._repeats(level)
-        ):
-            return True
-        begun = self.text[level.begin :]
-        return bool(members) and any(
-            members <= other and not text.startswith(begun) for other, text in self.known.items()
-        )
-
-    def _repeats(self, level: OpenObject) -> bool:
-        name = self.text[level.member : level.colon]
-        return any(name == other for other, _ in level.members)
+    @property
+    def _remembers(self) -> bool:
+        """Whether an array is open whose items must differ."""
+        return any(isinstance(level, OpenArray) and level.items is not None for level in self.levels)
 
     def written(self, byte: int, mode: JsonMode = JsonMode.OUTSIDE) -> ItemPosition | None:
         """Return the position with one more byte of text, unless an item would be used up."""
@@ -157,9 +153,11 @@ class ItemPosition(NamedTuple):
 
     def with_value(self, byte: int, steps: ByteSteps, before: ItemPosition) -> ItemPosition | None:
         """Return the position after a byte that begins a value, or goes on in a number or a word such as `null`."""
+        if before.is_settled:
+            return self._replace(is_settled=True)
         levels, level = self.levels, self.innermost
         if isinstance(level, OpenArray) and level.begin < 0:
-            level = OpenArray(level.items, len(self.text), False, before.state, before.stack)
+            level = OpenArray(level.items, len(self.text), False, level.state, level.stack)
             levels = (*levels[:-1], level)
         mode = JsonMode.STRING if byte == QUOTE else JsonMode.OUTSIDE
         found = self._replace(levels=levels).written(byte, mode)
@@ -171,10 +169,33 @@ class ItemPosition(NamedTuple):
             opened: Level = (
                 OpenObject(begin - 1, begin)
                 if byte == OPENING[1]
-                else OpenArray(UsedItems(varied=steps.is_varied(found.state)) if remembers else None)
+                else OpenArray(
+                    UsedItems(varied=steps.is_varied(found.state)) if remembers else None,
+                    state=found.state,
+                    stack=found.stack,
+                )
             )
             return found._replace(levels=(*found.levels, opened))
+        if found.is_in_number:
+            return found.with_settled_number(steps)
         return found.with_item(steps, before) if found.text.endswith(LITERALS) else found
+
+    def with_settled_number(self, steps: ByteSteps) -> ItemPosition | None:
+        """Return the position with the number at its end complete if it is settled, unless it leads nowhere."""
+        begin = self.number_begin()
+        number = self.text[begin:]
+        spelled = settled_number(number, self.state, self.stack, steps)
+        if spelled is None:
+            # Besides numbers that begin with the sign, -0 may follow, which is 0.
+            is_left = number != b"-" or any(self.may_be_followed_by(after, steps) for after in steps.legal(*self[:2]))
+            return self if is_left else None
+        found = self._replace(text=self.text[:begin] + spelled, is_settled=True)
+        if spelled == number or not self._remembers:
+            return found
+        state, stack = with_end(self.state, self.stack, steps)
+        ended = found._replace(state=state, stack=stack)
+        may_end = any(ended.after(byte, steps) is not None for byte in b",]}" if byte in steps.legal(state, stack))
+        return found if may_end else None
 
     def after_comma(self, steps: ByteSteps) -> ItemPosition | None:
         """Return the position after the comma of an array or an object."""
@@ -184,12 +205,12 @@ class ItemPosition(NamedTuple):
             level = OpenObject(level.begin, len(self.text) + 1, members=members)
         else:
             items = level.items
-            if items is not None and items.varied:
+            if items is not None and items.varied and (self.state, self.stack) != (level.state, level.stack):
                 # Which beginnings lead nowhere depends on the items that are possible in the next place.
                 items = UsedItems(varied=True).with_items(items.items, following_from(steps, self.state, self.stack))
             if items is not None and items.is_exhausted:
                 return None
-            level = OpenArray(items)
+            level = OpenArray(items, state=self.state, stack=self.stack)
         found = self._replace(text=self.text + b",", levels=(*outer, level))
         return found if found.is_free() else None
 
@@ -211,11 +232,12 @@ class ItemPosition(NamedTuple):
 
     def with_number(self, steps: ByteSteps, before: ItemPosition) -> ItemPosition | None:
         """Return the position with the number at the end of the text complete."""
-        begin = self._number_begin()
+        begin = self.number_begin()
         found = self._replace(text=self.text[:begin] + spelled_number(self.text[begin:]))
         return found.with_item(steps, before, END) if found.is_free() else None
 
-    def _number_begin(self) -> int:
+    def number_begin(self) -> int:
+        """Return where the number at the end of the text begins."""
         text = self.text
         return len(text) - len(text[max(map(text.rfind, (b"[", b",", b":"))) + 1 :])
 
@@ -286,6 +308,9 @@ def _following(at: ItemPosition, begin: bytes, steps: ByteSteps) -> frozenset[by
     legal = steps.legal(at.state, at.stack)
     if at.mode is JsonMode.OUTSIDE:
         legal = legal.translate(None, SPACE)
+        if at.is_in_number:
+            # More of a settled number adds nothing.
+            legal = bytes([byte for byte in legal if byte in ENDS_NUMBER or at.changes_by(byte, steps)])
         if not at.levels:
             # A number may be complete here, or an item has not begun.
             ends = bool(begin) and not ENDS.isdisjoint(legal)

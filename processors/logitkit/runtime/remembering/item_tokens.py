@@ -6,6 +6,7 @@ is `"`. Outside of strings, the same bytes are a string that is a comma, and the
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from enum import Enum
 from functools import cached_property
@@ -23,6 +24,8 @@ REMEMBERED_BYTES = 2**22
 
 QUOTE, BACKSLASH, COMMA = b'"\\,'
 OPENING, CLOSING, SPACE = b"[{", b"]}", b" \t\n\r"
+# A part of a number with a sign, a point or an exponent, or with a zero in front.
+RESPELLED = re.compile(rb"(0|[0-9]*[-.eE])[-+.0-9eE]*([,\]} \n\r\t]|\Z)")
 NO_IDS = np.zeros(0, np.int64)
 
 
@@ -58,8 +61,9 @@ class ItemTokens:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self.texts = vocabulary.tokens
-        special, trie = {*vocabulary.special.values()}, vocabulary.trie
+        special, trie = {*vocabulary.special.values(), *vocabulary.eos_ids}, vocabulary.trie
+        # Special tokens are not text, even if their names have brackets, as `[TOOL_CALLS]`.
+        self.texts = tuple([None if token in special else text for token, text in enumerate(vocabulary.tokens)])
         self.byte_ids = tuple(
             [
                 next((token for _, token in trie.tokens_at(bytes([byte])) if token not in special), -1)
@@ -84,6 +88,11 @@ class ItemTokens:
     def openers(self) -> NDArray[np.int64]:
         """The ids of tokens in which an array with several items may begin, ascending: those with a bracket, and then a comma."""
         return np.array([i for i, text in enumerate(self.texts) if text and b"," in text.partition(b"[")[2]], np.int64)
+
+    @cached_property
+    def numeric(self) -> NDArray[np.int64]:
+        """The ids of tokens in which a number may have another spelling than its shortest, ascending: with a mark, or a zero."""
+        return np.array([i for i, text in enumerate(self.texts) if text and RESPELLED.match(text)], np.int64)
 
     @cached_property
     def _outside(self) -> NDArray[np.int64]:

@@ -18,8 +18,8 @@ class OpenArray(NamedTuple):
         items: Its items, if they must differ; None: they need not.
         begin: Where its current item begins in the text; -1 if none has begun.
         ended: Whether the current item is complete.
-        state: The state of the automaton before the current item.
-        stack: The stack before it.
+        state: The state of the automaton after the bracket or comma before the current item.
+        stack: The stack then.
     """
 
     items: UsedItems | None

@@ -27,6 +27,7 @@ from logitkit.runtime.remembering.byte_steps import ByteSteps, steps_of
 from logitkit.runtime.remembering.item_position import ENDS_NUMBER, ItemPosition
 from logitkit.runtime.remembering.narrowed_mask import NarrowedMask
 from logitkit.runtime.remembering.open_values import OpenArray
+from logitkit.runtime.remembering.respelling import may_be_respelled
 from logitkit.runtime.remembering.used_items import END, NEVER, UsedItems
 from logitkit.runtime.row_mask import RowMask
 
@@ -174,7 +175,9 @@ class RememberingRow(StackRow):
         if shaped.crossing:
             harmless = _harmless(at, steps)
             yield from (token for token, begins in shaped.crossing if begins > harmless)
-        if shaped.ends and at.may_be_respelled(steps):
+        if (at.begins_value or at.is_in_number) and any(items.used_up for _, items in _begun(at)):
+            yield from steps.numeric(self.current, self.stack)
+        if shaped.ends and may_be_respelled(at, steps):
             yield from shaped.ends
 
 
@@ -268,6 +271,8 @@ def _harmless(at: ItemPosition, steps: ByteSteps) -> int:
 
 def _has_choice(at: ItemPosition, steps: ByteSteps) -> bool:
     """Whether at least two bytes may follow that lead to items which are not used: so one item more does not use up all."""
+    if at.is_settled:
+        return False
     legal = steps.legal(at.state, at.stack)
     others = legal.translate(None, ENDS_NUMBER + b"}")
     ends = len(others) < len(legal)

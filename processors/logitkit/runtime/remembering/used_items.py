@@ -67,24 +67,24 @@ class UsedItems(NamedTuple):
             following: Returns what may follow a beginning of an item: bytes, and `END`; None where nothing is known. None:
                 the item uses up no beginning but itself.
         """
-        used_up = {*self.used_up, item}
-        last = item
-        shortest = len(item)
-        while last and following is not None:
-            before = last[:-1]
-            after = following(before)
-            if after is None or not all(before + byte in used_up for byte in after):
-                break
-            used_up.difference_update([before + byte for byte in after])
-            used_up.add(before)
-            last = before
-            shortest = len(last)
-        items = (*self.items, item) if self.varied else ()
-        return UsedItems(frozenset(used_up), min(self.shortest, shortest), items, self.varied)
+        return self.with_items((item,), following)
 
-    def with_items(self, items: Iterable[bytes], following: Callable[[bytes], Iterable[bytes] | None]) -> UsedItems:
+    def with_items(
+        self, items: Iterable[bytes], following: Callable[[bytes], Iterable[bytes] | None] | None
+    ) -> UsedItems:
         """Return the items with some more; see `with_item`."""
-        found = self
-        for item in items:
-            found = found.with_item(item, following)
-        return found
+        used_up, shortest, added = {*self.used_up}, self.shortest, tuple(items)
+        for item in added:
+            used_up.add(item)
+            last = item
+            while last and following is not None:
+                before = last[:-1]
+                after = following(before)
+                if after is None or not all(before + byte in used_up for byte in after):
+                    break
+                used_up.difference_update([before + byte for byte in after])
+                used_up.add(before)
+                last = before
+            shortest = min(shortest, len(last))
+        kept = (*self.items, *added) if self.varied else ()
+        return UsedItems(frozenset(used_up), shortest, kept, self.varied)

@@ -35,6 +35,12 @@ SCHEMA: dict[str, Any] = {
     "required": ["name", "age", "likes"],
     "additionalProperties": False,
 }
+# A row remembers the items of the array.
+LIKES = {
+    "type": "array", "minItems": 2, "maxItems": 3, "uniqueItems": True,
+    "items": {"type": "string", "pattern": "^[a-z]{1,3}$"},
+}
+REMEMBERED = {**SCHEMA, "properties": {**SCHEMA["properties"], "likes": LIKES}, "required": ["name", "age", "likes"]}
 TREE: dict[str, Any] = {
     "type": "object",
     "properties": {"id": {"type": "integer"}, "parts": {"type": "array", "items": {"$ref": "#"}}},
@@ -70,7 +76,7 @@ def family(name: str) -> lk.Processor[Any]:
     v = vocabulary()
     make: dict[str, Callable[[], lk.Processor[Any]]] = {
         "languages": lambda: lk.Regex(RECORD, v),
-        "schemas": lambda: lk.JsonSchema(SCHEMA, v),
+        "schemas": lambda: lk.JsonSchema(REMEMBERED, v),
         "recursive schemas": lambda: lk.JsonSchema(TREE, v, whitespace="bounded", closing=32),
         "texts": lambda: lk.chain(lk.ForcedPrefix("The ", v), lk.BannedStrings(["the ", "a", "."], v)),
         "stops": lambda: lk.chain(lk.LoopStop(v, count=2), lk.StopStrings([". ", "\n", " and", "e"], v)),

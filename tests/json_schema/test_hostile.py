@@ -123,7 +123,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "negations in negations": (json.loads('{"not":' * 100 + "{}" + "}" * 100), "more than 40 schemas are nested"),
     "branches that multiply": (
         {"type": "object", "allOf": [{"anyOf": [{"required": [f"a{i}"]}, {"required": [f"b{i}"]}]} for i in range(20)]},
-        "'allOf' at #: the schema has too many combinations of branches",
+        "'allOf' at #: compiling the schema takes more than",
     ),
     "items without number": (
         {"type": "array", "maxItems": 10**9, "contains": {"type": "null"}, "minContains": 100},

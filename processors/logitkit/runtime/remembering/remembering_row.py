@@ -34,6 +34,8 @@ from logitkit.runtime.row_mask import RowMask
 __all__ = ["Memory", "RememberingRow"]
 
 OPENING = b"["
+# The bytes of numbers.
+NUMERIC = b"0123456789.eE+-"
 
 
 class Memory(NamedTuple):
@@ -246,6 +248,9 @@ def _ranges(at: ItemPosition, steps: ByteSteps) -> Iterator[NDArray[np.int64]]:
             if not used.startswith(begin) or len(used) > len(begin) + longest:
                 continue
             rest = used[len(begin) :]
+            if at.is_settled and rest[:1] in NUMERIC:
+                # More digits of a settled number are not those of another number.
+                continue
             if rest.endswith(END):
                 # Tokens with white space are read byte by byte.
                 yield beginning_with(rest[:-1] + b",")

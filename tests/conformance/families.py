@@ -37,7 +37,10 @@ SCHEMA: dict[str, Any] = {
 }
 # A row remembers the items of the array.
 LIKES = {
-    "type": "array", "minItems": 2, "maxItems": 3, "uniqueItems": True,
+    "type": "array",
+    "minItems": 2,
+    "maxItems": 3,
+    "uniqueItems": True,
     "items": {"type": "string", "pattern": "^[a-z]{1,3}$"},
 }
 REMEMBERED = {**SCHEMA, "properties": {**SCHEMA["properties"], "likes": LIKES}, "required": ["name", "age", "likes"]}

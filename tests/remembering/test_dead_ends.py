@@ -113,3 +113,17 @@ def illegal_byte(constraint: lk.JsonSchema, text: bytes) -> int | None:
         if not is_legal:
             return index
     return None
+
+
+def test_a_byte_that_is_not_a_token_ends_the_row() -> None:
+    """Here no token is a colon alone, and the token `":` ends a string of an array."""
+    tokens = [*(bytes([byte]) for byte in range(256) if byte != ord(":")), b'":', None]
+    vocabulary = lk.Vocabulary(tokens, eos_ids=[len(tokens) - 1])
+    strings = {"type": "array", "items": {"type": "string", "pattern": "^[a-z]*$"}, "uniqueItems": True}
+    constraint = lk.JsonSchema(strings, vocabulary)
+    assert constraint.automaton.remembers is not None
+    state = constraint.init_state(lk.Context.of([[]], vocabulary_size=vocabulary.size))
+    for token in (b"[", b'"', b"a"):
+        state = constraint.advance(state, torch.tensor([tokens.index(token)]))
+    assert not constraint.allowed_tokens(state)[0, tokens.index(b'":')]
+    assert constraint.is_dead(constraint.advance(state, torch.tensor([tokens.index(b'":')]))).all()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bounded_cache import BoundedCache
+from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.nested_grammars.remembered_arrays import Remembers
 from logitkit.compiler.tokens.tables.counted_state import StateAndCount
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
@@ -61,7 +62,9 @@ class ByteSteps:
 
     def after(self, state: int, stack: Packed, byte: int) -> tuple[int, Packed]:
         """Return the state and the stack after a byte."""
-        return self.automaton.step(state, stack, self.tokens.byte_ids[byte])
+        token = self.tokens.byte_ids[byte]
+        # No text has a byte that is not a token; -1 would stand for no token.
+        return self.automaton.step(state, stack, token) if token >= 0 else (DEAD, stack)
 
     def remembers(self, state: int) -> bool:
         """Whether a state follows the bracket of an array whose items must differ."""

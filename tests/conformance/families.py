@@ -23,16 +23,8 @@ SCHEMA: dict[str, Any] = {
         "age": {"type": "integer", "minimum": 18, "maximum": 99},
         # Long enough to be written in blocks.
         "tags": {"type": "array", "items": {"enum": ["new", "top"]}, "maxItems": 60},
-        # A row remembers its items.
-        "likes": {
-            "type": "array",
-            "minItems": 2,
-            "maxItems": 3,
-            "uniqueItems": True,
-            "items": {"type": "string", "pattern": "^[a-z]{1,3}$"},
-        },
     },
-    "required": ["name", "age", "likes"],
+    "required": ["name", "age"],
     "additionalProperties": False,
 }
 # A row remembers the items of the array.

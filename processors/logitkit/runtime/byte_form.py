@@ -45,12 +45,8 @@ class ByteForm(NamedTuple):
 
     def legal_bytes(self, walk: Walk) -> list[int]:
         """Return the bytes that are legal."""
-        ids = np.array(self.byte_ids)
-        return [self._byte_of[token] for token in walk.legal_ids(ids).tolist()]
-
-    @property
-    def _byte_of(self) -> dict[int, int]:
-        return {token: byte for byte, token in enumerate(self.byte_ids)}
+        legal = {*walk.legal_ids(np.array(self.byte_ids)).tolist()}
+        return [byte for byte, token in enumerate(self.byte_ids) if token in legal]
 
     def viable_prefix(self, history: Sequence[int], data: bytes) -> tuple[bytes, Walk]:
         """Return the longest beginning of a text that can be completed, and the place at which its last character begins.

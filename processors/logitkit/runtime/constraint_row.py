@@ -123,10 +123,14 @@ class ConstraintRow:
         """
         found = self._mask
         if found is None or self.registry.generations[self.slot] != self.generation:
-            found = self._mask = self.registry.mask(self.slot, self.generation, self._place())
+            found = self._mask = self._made_mask()
         if columns != found.size:
             check_width(found.size, columns)
         return found
+
+    def _made_mask(self) -> RowMask:
+        made: RowMask = self.registry.mask(self.slot, self.generation, self._place())
+        return made
 
     def _place(self) -> MaskKey | int | tuple[tuple[MaskKey | int, ...], ...]:
         """Return all that the mask of the row depends on."""

@@ -4,6 +4,7 @@ No automaton can tell whether two items are equal, because there are too many it
 the automaton of the arrays with any items, whose states know where such an array begins (`TokenAutomaton.remembers`). A row
 keeps the text of the outermost array of that kind, and bans tokens by it.
 
+json_text         the bytes of JSON texts
 spelling          when two values are equal: one text for each value
 settled_numbers   beginnings of numbers whose value is settled, such as `0e`
 used_items        the items of an array, and the beginnings of items that only lead to these

@@ -14,7 +14,8 @@ from logitkit.compiler.tokens.tables.counted_state import StateAndCount
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import Packed
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.runtime.remembering.item_tokens import ItemTokens, JsonMode
+from logitkit.runtime.remembering.item_tokens import ItemTokens
+from logitkit.runtime.remembering.json_text import JsonMode
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ByteSteps", "bind", "steps_of"]
@@ -49,7 +50,7 @@ class ByteSteps:
         assert automaton.remembers is not None
         self.automaton, self.tokens = automaton, tokens
         self._remembers = automaton.remembers.tolist()
-        # No text has a byte that is not a token.
+        # Every byte of the language's texts is a token (`can_remember`).
         self._is_token = np.array(tokens.byte_ids) >= 0
         self._class_of_byte = automaton.class_of[list(tokens.byte_ids)]
         self._legal: BoundedCache[tuple[int, Packed], bytes] = BoundedCache(REMEMBERED_BYTES)
@@ -63,7 +64,7 @@ class ByteSteps:
     def after(self, state: int, stack: Packed, byte: int) -> tuple[int, Packed]:
         """Return the state and the stack after a byte."""
         token = self.tokens.byte_ids[byte]
-        # No text has a byte that is not a token; -1 would stand for no token.
+        # A byte that is not a token is in no text of the language; -1 would stand for no token.
         return self.automaton.step(state, stack, token) if token >= 0 else (DEAD, stack)
 
     def remembers(self, state: int) -> bool:

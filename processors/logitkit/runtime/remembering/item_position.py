@@ -23,7 +23,19 @@ from typing import NamedTuple
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.tables.packed_stacks import Packed
 from logitkit.runtime.remembering.byte_steps import ByteSteps
-from logitkit.runtime.remembering.item_tokens import JsonMode
+from logitkit.runtime.remembering.json_text import (
+    AFTER_NUMBER,
+    BACKSLASH,
+    CLOSING,
+    COLON,
+    COMMA,
+    DIGITS,
+    OPENING,
+    QUOTE,
+    SPACE,
+    JsonMode,
+    number_at_end,
+)
 from logitkit.runtime.remembering.open_values import Level, OpenArray, OpenObject
 from logitkit.runtime.remembering.settled_numbers import settled_number, with_end
 from logitkit.runtime.remembering.spelling import Member, SpelledObjects, spelled_number, spelled_object
@@ -31,13 +43,7 @@ from logitkit.runtime.remembering.used_items import END, UsedItems
 
 __all__ = ["ItemPosition"]
 
-COMMA, COLON, QUOTE, BACKSLASH = b',:"\\'
-OPENING, CLOSING, SPACE = b"[{", b"]}", b" \t\n\r"
 LITERALS = (b"true", b"false", b"null")
-# A number may end before these.
-ENDS_NUMBER = b",]} \n\r\t"
-NUMERIC = b"0123456789"
-BEGINS_NUMBER, IN_NUMBER = b"-" + NUMERIC, NUMERIC + b"+-.eE"
 # The bytes that end a number in an array.
 ENDS = frozenset(b",]")
 NO_OBJECTS: SpelledObjects = MappingProxyType({})
@@ -83,7 +89,7 @@ class ItemPosition(NamedTuple):
             mode = JsonMode.ESCAPED if byte == BACKSLASH else JsonMode.OUTSIDE if byte == QUOTE else JsonMode.STRING
             found = moved.written(byte, mode)
             return found.with_item(steps, self) if found is not None and mode is JsonMode.OUTSIDE else found
-        if byte in ENDS_NUMBER and self.may_end_number:
+        if byte in AFTER_NUMBER and self.may_end_number:
             ended = moved.with_number(steps, self)
             if ended is None:
                 return None
@@ -106,16 +112,14 @@ class ItemPosition(NamedTuple):
         return self.mode is JsonMode.OUTSIDE and self.text[-1:] in b"[{,:"
 
     @property
-    def may_end_number(self) -> bool:
-        """Whether the last byte belongs to a number, which may be complete."""
-        return self.mode is JsonMode.OUTSIDE and self.text[-1:] in NUMERIC and bool(self.text)
+    def number(self) -> bytes:
+        """The number at the end of the text, which may be incomplete; empty if there is none."""
+        return number_at_end(self.text) if self.mode is JsonMode.OUTSIDE else b""
 
     @property
-    def is_in_number(self) -> bool:
-        """Whether the text ends in a number, which may be incomplete."""
-        if self.mode is not JsonMode.OUTSIDE or not self.text or self.text[-1] not in IN_NUMBER:
-            return False
-        return self.text[self.number_begin() :][:1] in BEGINS_NUMBER
+    def may_end_number(self) -> bool:
+        """Whether the text ends in a number that may be complete."""
+        return self.mode is JsonMode.OUTSIDE and bool(self.text) and self.text[-1] in DIGITS
 
     def changes_by(self, byte: int, steps: ByteSteps) -> bool:
         """Whether a byte may follow, and the text is another one after it."""
@@ -176,20 +180,19 @@ class ItemPosition(NamedTuple):
                 )
             )
             return found._replace(levels=(*found.levels, opened))
-        if found.is_in_number:
+        if found.number:
             return found.with_settled_number(steps)
         return found.with_item(steps, before) if found.text.endswith(LITERALS) else found
 
     def with_settled_number(self, steps: ByteSteps) -> ItemPosition | None:
         """Return the position with the number at its end complete if it is settled, unless it leads nowhere."""
-        begin = self.number_begin()
-        number = self.text[begin:]
+        number = self.number
         spelled = settled_number(number, self.state, self.stack, steps)
         if spelled is None:
             # Besides numbers that begin with the sign, -0 may follow, which is 0.
             is_left = number != b"-" or any(self.may_be_followed_by(after, steps) for after in steps.legal(*self[:2]))
             return self if is_left else None
-        found = self._replace(text=self.text[:begin] + spelled, is_settled=True)
+        found = self._replace(text=self.text[: -len(number)] + spelled, is_settled=True)
         if spelled == number or not self._remembers:
             return found
         state, stack = with_end(self.state, self.stack, steps)
@@ -232,14 +235,9 @@ class ItemPosition(NamedTuple):
 
     def with_number(self, steps: ByteSteps, before: ItemPosition) -> ItemPosition | None:
         """Return the position with the number at the end of the text complete."""
-        begin = self.number_begin()
-        found = self._replace(text=self.text[:begin] + spelled_number(self.text[begin:]))
+        number = self.number
+        found = self._replace(text=self.text[: -len(number)] + spelled_number(number))
         return found.with_item(steps, before, END) if found.is_free() else None
-
-    def number_begin(self) -> int:
-        """Return where the number at the end of the text begins."""
-        text = self.text
-        return len(text) - len(text[max(map(text.rfind, (b"[", b",", b":"))) + 1 :])
 
     def with_item(self, steps: ByteSteps, before: ItemPosition, end: bytes = b"") -> ItemPosition | None:
         """Return the position with a value complete: if it is an item, it may not come again.
@@ -308,9 +306,9 @@ def _following(at: ItemPosition, begin: bytes, steps: ByteSteps) -> frozenset[by
     legal = steps.legal(at.state, at.stack)
     if at.mode is JsonMode.OUTSIDE:
         legal = legal.translate(None, SPACE)
-        if at.is_in_number:
+        if at.number:
             # More of a settled number adds nothing.
-            legal = bytes([byte for byte in legal if byte in ENDS_NUMBER or at.changes_by(byte, steps)])
+            legal = bytes([byte for byte in legal if byte in AFTER_NUMBER or at.changes_by(byte, steps)])
         if not at.levels:
             # A number may be complete here, or an item has not begun.
             ends = bool(begin) and not ENDS.isdisjoint(legal)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,25 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bounded_cache import BoundedCache
+from logitkit.runtime.constraint_row import NO_IDS
+from logitkit.runtime.remembering.json_text import BACKSLASH, CLOSING, COMMA, OPENING, QUOTE, SPACE, JsonMode
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["ItemTokens", "JsonMode", "Shape"]
+__all__ = ["ItemTokens", "Shape"]
 
 REMEMBERED_BYTES = 2**22
 
-QUOTE, BACKSLASH, COMMA = b'"\\,'
-OPENING, CLOSING, SPACE = b"[{", b"]}", b" \t\n\r"
 # A part of a number with a sign, a point or an exponent, or with a zero in front.
 RESPELLED = re.compile(rb"(0|[0-9]*[-.eE])[-+.0-9eE]*([,\]} \n\r\t]|\Z)")
-NO_IDS = np.zeros(0, np.int64)
-
-
-class JsonMode(Enum):
-    """Where a byte of a JSON text stands."""
-
-    OUTSIDE = "outside of strings"
-    STRING = "in a string"
-    ESCAPED = "after a backslash in a string"
 
 
 class Shape(NamedTuple):
@@ -73,6 +63,7 @@ class ItemTokens:
         self._order = trie.tokens
         self.longest = trie.depth - 1
         self._known: BoundedCache[bytes, NDArray[np.int64]] = BoundedCache(REMEMBERED_BYTES)
+        # At most six for each token.
         self._shapes: dict[tuple[int, JsonMode, bool], Shape] = {}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The arrays and objects that are open at a position of a JSON text."""
+"""The arrays and objects that are open in a text."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, Packed, frames_of
 from logitkit.runtime.constraint_row import NO_IDS, StackRow
-from logitkit.runtime.logit_arrays import check_width
 from logitkit.runtime.remembering.byte_steps import ByteSteps, steps_of
-from logitkit.runtime.remembering.item_position import ENDS_NUMBER, ItemPosition
+from logitkit.runtime.remembering.item_position import ItemPosition
+from logitkit.runtime.remembering.json_text import AFTER_NUMBER, IN_NUMBER
 from logitkit.runtime.remembering.narrowed_mask import NarrowedMask
 from logitkit.runtime.remembering.open_values import OpenArray
 from logitkit.runtime.remembering.respelling import may_be_respelled
@@ -33,9 +33,7 @@ from logitkit.runtime.row_mask import RowMask
 
 __all__ = ["Memory", "RememberingRow"]
 
-OPENING = b"["
-# The bytes of numbers.
-NUMERIC = b"0123456789.eE+-"
+BRACKET = b"["
 
 
 class Memory(NamedTuple):
@@ -75,6 +73,9 @@ class RememberingRow(StackRow):
         super().__init__(registry, slot, generation, current, stack, NO_LIMIT)
         self.memory = memory
         self.position = self._read(memory) if memory.text else None
+        if memory.text and self.position is None:
+            # Its automaton does not allow the text, so which items are used up is unknown.
+            self.current, self.stack = DEAD, bytes(len(stack))
 
     def _read(self, memory: Memory) -> ItemPosition | None:
         """Return the position after a text that was saved."""
@@ -99,7 +100,7 @@ class RememberingRow(StackRow):
         steps = steps_of(automaton)
         text = steps.tokens.texts[token] or b""
         is_free = True
-        if self.position is not None or OPENING in text:
+        if self.position is not None or BRACKET in text:
             is_free = self._advance_by_bytes(text, steps)
         super().advance(token)
         self._mask = None
@@ -121,8 +122,8 @@ class RememberingRow(StackRow):
 
     @staticmethod
     def _kept(steps: ByteSteps, key: tuple[int, Packed, bytes], at: ItemPosition) -> ItemPosition:
-        # Its items are parts of its text, each again as long.
-        kept: ItemPosition = steps.positions.keep(key, at, 500 + 4 * len(key[2]))
+        # Its items are parts of its text; a short one takes many times its length.
+        kept: ItemPosition = steps.positions.keep(key, at, 500 + 40 * len(key[2]))
         return kept
 
     def allows(self, token: int) -> bool:
@@ -131,22 +132,13 @@ class RememberingRow(StackRow):
             return False
         steps = steps_of(self.automaton)
         text = steps.tokens.texts[token] or b""
-        if self.position is None and OPENING not in text:
+        if self.position is None and BRACKET not in text:
             return True
         return _TokenReader(steps, self.current, self.stack, self.position, self.memory).read(text)
 
-    def mask(self, columns: int) -> RowMask | None:
-        """Return the mask of the row for logits with this many columns; see `ConstraintRow.mask`."""
-        found = self._mask
-        if found is None or self.registry.generations[self.slot] != self.generation:
-            found = self.registry.mask(self.slot, self.generation, self._place())
-            banned = self.banned()
-            if len(banned):
-                found = NarrowedMask.narrowing(found, banned)
-            self._mask = found
-        if columns != found.size:
-            check_width(found.size, columns)
-        return found
+    def _made_mask(self) -> RowMask:
+        found, banned = super()._made_mask(), self.banned()
+        return NarrowedMask.narrowing(found, banned) if len(banned) else found
 
     def banned(self) -> NDArray[np.int64]:
         """Return the ids of tokens that the automaton allows, and after which an item would come again, and maybe of others."""
@@ -177,7 +169,7 @@ class RememberingRow(StackRow):
         if shaped.crossing:
             harmless = _harmless(at, steps)
             yield from (token for token, begins in shaped.crossing if begins > harmless)
-        if (at.begins_value or at.is_in_number) and any(items.used_up for _, items in _begun(at)):
+        if (at.begins_value or at.number) and any(items.used_up for _, items in _begun(at)):
             yield from steps.numeric(self.current, self.stack)
         if shaped.ends and may_be_respelled(at, steps):
             yield from shaped.ends
@@ -208,7 +200,7 @@ class _TokenReader:
                 self.state, self.stack = steps.after(self.state, self.stack, byte)
                 if self.state < FIRST_STATE:
                     return False
-                if byte == OPENING[0] and steps.remembers(self.state):
+                if byte == BRACKET[0] and steps.remembers(self.state):
                     at, begin = ItemPosition.in_array(steps, self.state, self.stack), place
                     self.memory = Memory(self.state, len(frames_of(self.stack)), b"")
                 continue
@@ -248,7 +240,7 @@ def _ranges(at: ItemPosition, steps: ByteSteps) -> Iterator[NDArray[np.int64]]:
             if not used.startswith(begin) or len(used) > len(begin) + longest:
                 continue
             rest = used[len(begin) :]
-            if at.is_settled and rest[:1] in NUMERIC:
+            if at.is_settled and rest[:1] in IN_NUMBER:
                 # More digits of a settled number are not those of another number.
                 continue
             if rest.endswith(END):
@@ -279,7 +271,7 @@ def _has_choice(at: ItemPosition, steps: ByteSteps) -> bool:
     if at.is_settled:
         return False
     legal = steps.legal(at.state, at.stack)
-    others = legal.translate(None, ENDS_NUMBER + b"}")
+    others = legal.translate(None, AFTER_NUMBER + b"}")
     ends = len(others) < len(legal)
     used: set[int] = set()
     for begin, items in _begun(at):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.compiler.tokens.tables.packed_stacks import rows_of
+from logitkit.compiler.tokens.tables.packed_stacks import frames_of, rows_of
 from logitkit.errors import StateFileError
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
@@ -27,6 +27,7 @@ __all__ = ["Remembering", "RememberingState"]
 
 # Stands after the end of a text.
 NONE = -1
+MOST_BYTE = 255
 
 
 class RememberingState(NamedTuple):
@@ -132,6 +133,17 @@ class RememberingState(NamedTuple):
         )
         return RememberingState(self.rows.finished(rows), began, text)
 
+    def problem(self) -> str | None:
+        """Describe an impossible value in a state read from a file, or return None."""
+        text = self.text
+        if self.began.dim() != 2 or self.began.shape[1] != 2 or text.dim() != 2:
+            return "began is not [B, 2], or text is not [B, N]"
+        if bool(((text < NONE) | (text > MOST_BYTE)).any()) or bool(
+            ((text[:, :-1] == NONE) & (text[:, 1:] != NONE)).any()
+        ):
+            return "text is not bytes, and then -1"
+        return None
+
     def to_portable(self, processor: Any) -> tuple[RememberingState, list[Any]]:
         """Return the state; `rows` replaces its own references to this process."""
         return self, []
@@ -142,17 +154,24 @@ class RememberingState(NamedTuple):
         Raises:
             StateFileError: The text that a row remembers is impossible for its automaton.
         """
-        for number, row in enumerate(self.host_rows(processor.registry)):
-            if isinstance(row, NeutralRow):
+        registry = processor.registry
+        (slots, generations, _), stacks = (part.tolist() for part in self.rows.at), rows_of(self.rows.stack)
+        columns = zip(slots, generations, stacks, self._memories(), strict=True)
+        for number, (slot, generation, stack, memory) in enumerate(columns):
+            if memory == NOTHING:
                 continue
-            assert isinstance(row, RememberingRow)
-            at, steps = row.position, steps_of(row.automaton)
-            reached = at is not None and (at.state, at.stack) == (row.current, row.stack)
-            begins = steps.is_beginning(row.memory.state) and row.memory.text[:1] == b"["
-            if row.memory != NOTHING and not (begins and reached):
+            begins = slot != NEUTRAL and steps_of(registry.automaton(slot, generation)).is_beginning(memory.state)
+            if not (begins and 0 <= memory.depth <= len(frames_of(stack)) and memory.text.startswith(b"[")):
                 raise StateFileError(
-                    f"row {number} remembers a text that its automaton does not allow, or not in its state"
+                    f"row {number} remembers a text that does not begin with an array that it remembers"
                 )
+        for number, (row, state) in enumerate(zip(self.host_rows(registry), self.row_states.tolist(), strict=True)):
+            position = row.position if isinstance(row, RememberingRow) else None
+            if position is not None and (position.state, position.stack) != (row.current, row.stack):
+                raise StateFileError(f"row {number} remembers a text that does not lead to its state")
+            # A row whose text its automaton does not allow is dead.
+            if row.current != state:
+                raise StateFileError(f"row {number} remembers a text that its automaton does not allow")
         return self
 
 

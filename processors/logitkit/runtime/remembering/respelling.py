@@ -13,8 +13,8 @@ def may_be_respelled(at: ItemPosition, steps: ByteSteps) -> bool:
     """Whether a value that is open at a position may become, with its end, the text of another one that has been written."""
     if at.is_settled:
         return True
+    number = at.number
     if at.may_end_number:
-        number = at.text[at.number_begin() :]
         legal = steps.legal(at.state, at.stack)
         if number.startswith(b"-0") or any(mark in number or mark in legal for mark in b".eE"):
             return True

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from logitkit.compiler.tokens.tables.packed_stacks import Packed
 from logitkit.runtime.remembering.byte_steps import ByteSteps
+from logitkit.runtime.remembering.json_text import AFTER_NUMBER
 from logitkit.runtime.remembering.spelling import spelled_number
 
 __all__ = ["settled_number", "with_end"]
 
-ZERO, POINT, MINUS = b"0.-"
-# The bytes that may stand after a number.
-AFTER_NUMBER = b",]} \n\r\t"
+ZERO, POINT = b"0."
 
 
 def settled_number(number: bytes, state: int, stack: Packed, steps: ByteSteps) -> bytes | None:

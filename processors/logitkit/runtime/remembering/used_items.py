@@ -17,15 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from logitkit.runtime.remembering.json_text import AFTER_NUMBER
+
 __all__ = ["END", "NEVER", "UsedItems"]
 
 # Stands after the text of a number. No JSON text has this byte.
 END = b"\0"
 
 NEVER = 2**62
-
-# Bytes that lead to no other item than each other: the end of a number, and white space.
-SAME_STEP = b",]} \t\n\r"
 
 
 class UsedItems(NamedTuple):
@@ -53,11 +52,11 @@ class UsedItems(NamedTuple):
 
         Args:
             item: The item.
-            following: How many bytes may follow where its last byte is written. Some of them may end a number, or be
-                white space.
+            following: How many bytes may follow where its last byte is written. Those that end a number lead to no other item
+                than each other, and white space to none.
         """
         alike = [used for used in self.used_up if len(used) == len(item) and used.startswith(item[:-1])]
-        return following > len(alike) + 1 + len(SAME_STEP)
+        return following > len(alike) + 1 + len(AFTER_NUMBER)
 
     def with_item(self, item: bytes, following: Callable[[bytes], Iterable[bytes] | None] | None) -> UsedItems:
         """Return the items with one more.

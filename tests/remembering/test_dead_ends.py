@@ -127,3 +127,35 @@ def test_a_byte_that_is_not_a_token_ends_the_row() -> None:
         state = constraint.advance(state, torch.tensor([tokens.index(token)]))
     assert not constraint.allowed_tokens(state)[0, tokens.index(b'":')]
     assert constraint.is_dead(constraint.advance(state, torch.tensor([tokens.index(b'":')]))).all()
+
+
+@pytest.mark.parametrize("last", [b"3", b"19", b"0"])
+def test_no_item_follows_when_all_are_used(last: bytes) -> None:
+    constraint = lk.JsonSchema(array(MANY), vocabulary())
+    others = [b"%d" % number for number in range(20) if b"%d" % number != last]
+    text = b"[" + b",".join([*others, last])
+    assert illegal_byte(constraint, text + b"]") is None
+    assert illegal_byte(constraint, text + b",") == len(text)
+    state = constraint.init_state(lk.Context.of([[]], vocabulary_size=vocabulary().size))
+    state = constraint.advance(state, torch.tensor([[*text[: -len(last)]]]))
+    tokens = vocabulary().tokens
+    legal = [tokens[i] for i in constraint.allowed_tokens(state)[0].nonzero().flatten()]
+    assert legal == [last[:1]]
+
+
+def test_a_byte_that_stands_in_longer_tokens_only_is_refused() -> None:
+    """Else a row would be stuck after `"a` where `"ab"` is used up, because `b"` cannot follow."""
+    tokens = [*(bytes([byte]) for byte in range(256) if byte != ord("b")), b'b"', None]
+    with pytest.raises(UnsupportedSchema, match="lacks a token for some byte of the items"):
+        lk.JsonSchema(array({"type": "string"}), lk.Vocabulary(tokens, eos_ids=[len(tokens) - 1]))
+
+
+def test_a_token_that_ends_the_last_item_of_a_beginning_and_begins_it_again_is_illegal() -> None:
+    """After 1 and 11, no other number begins with 1."""
+    constraint = lk.JsonSchema(array({"enum": [*range(1, 8), *range(11, 80, 11)]}), vocabulary())
+    index = vocabulary().tokens.index(b"1,1")
+    for text, is_legal in ((b"[1,1", False), (b"[2,1", True), (b"[22,1", True)):
+        state = constraint.init_state(lk.Context.of([[]], vocabulary_size=vocabulary().size))
+        state = constraint.advance(state, torch.tensor([[*text]]))
+        assert bool(constraint.allowed_tokens(state)[0, index]) == is_legal, text
+        assert bool(constraint.is_dead(constraint.advance(state, torch.tensor([index])))[0]) != is_legal, text

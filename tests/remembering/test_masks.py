@@ -61,6 +61,8 @@ PIECES = [
         '"],["',
     ),
     *("2]", "3,", "0,", "]", "a", "ab", "b", 'b"'),
+    # An array with several items begins in one token.
+    *('["a","a', '["a","b', '["b","b"]', "[1,1", "[1,10"),
 ]
 
 
@@ -103,6 +105,10 @@ NAMED = {
 LANGUAGES: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "words": (array({"type": "string", "pattern": "^[ab]{0,3}$"}, maxItems=3), [*arrays(words("ab", 3), 3)]),
     "integers": (array({"type": "integer", "minimum": 0, "maximum": 13}, maxItems=3), [*arrays(range(14), 3)]),
+    "beginnings with one end": (
+        array({"enum": [*range(1, 8), *range(11, 80, 11)]}, maxItems=3),
+        [*arrays([*range(1, 8), *range(11, 80, 11)], 3)],
+    ),
     "all used": (
         {
             "type": "array",

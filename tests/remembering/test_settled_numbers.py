@@ -99,3 +99,15 @@ def test_a_beginning_is_legal_if_another_number_can_follow(name: str, nested: st
         )
         wanted = [text + byte in begun for byte in "015.-e,[]"]
         assert [legal[ord(byte)] for byte in "015.-e,[]"] == wanted, text
+
+
+def test_zeros_after_a_settled_number_are_not_those_of_another_one() -> None:
+    """As `1.0]` where 10 is used, although 1 is all that is remembered of `1.`."""
+    constraint = lk.JsonSchema(array(NUMBERS["two intervals"], maxItems=2), VOCABULARY)
+    for text in (b"[10,1.", b"[1.0,10."):
+        state = constraint.init_state(lk.Context.of([[]], vocabulary_size=VOCABULARY.size))
+        state = constraint.advance(state, torch.tensor([[*text]]))
+        for token in (b"0", b"00", b"0]"):
+            index = TOKENS.index(token)
+            assert constraint.allowed_tokens(state)[0, index], (text, token)
+            assert not constraint.is_dead(constraint.advance(state, torch.tensor([index])))[0]

@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# The compiler and the readers of JSON Schema are rebuilt next. Their names are compared with those of other packages only.
+# Folders in which a name may stand twice: these are compared with the other folders only.
 REBUILT = ("processors/logitkit/compiler/", "processors/logitkit/json_schema/")
 # To be renamed: this list only shrinks.
 KNOWN = {"Moves", "Place", "State"}

@@ -56,7 +56,7 @@ class Requests:
                 what = what._replace(tokens=min(what.tokens, self._longest - prompt_tokens))
             processor = self._configurations.processor(what)
             for step in steps_of(processor).values():
-                # Raises if the registry is full. A `LoopStop` without markers has no automaton.
+                # A full registry raises here. A `LoopStop` without markers has no automaton.
                 if isinstance(step, RegistryUser) and step.automaton is not None:
                     step.handle()
         except LogitkitError:

@@ -3,8 +3,7 @@
 Both get logits of 131,072 columns on the CPU, with one thread. As from models, a few logits are far above the others; "masked"
 ones have half of the columns at -inf, as after a constraint. transformers' returns new scores. Ours is timed in place, as in
 engines that let hooks overwrite their logits (the copy for the next call is not timed), and with a copy, which makes the two
-comparable. `TopNSigma`, `TopA` and `Xtc` are not in transformers, so they are timed alone; `Xtc` is timed with a draw that
-applies it.
+comparable. Those that are not in transformers are timed alone; `Xtc` is timed with a draw that applies it.
 Run `pytest benchmarks/bench_sampling.py --benchmark-json=FILE`, or `python -m benchmarks.bench_sampling`.
 """
 
@@ -34,6 +33,13 @@ CASES: dict[str, tuple[lk.Processor[Any], str | None, float]] = {
     "TypicalP(0.9)": (lk.TypicalP(0.9), "TypicalLogitsWarper", 0.9),
     "TopNSigma(1)": (lk.TopNSigma(1), None, 1),
     "TopA(0.1)": (lk.TopA(0.1), None, 0.1),
+    "EpsilonCutoff(3e-4)": (lk.EpsilonCutoff(3e-4), "EpsilonLogitsWarper", 3e-4),
+    "EtaCutoff(3e-3)": (lk.EtaCutoff(3e-3), "EtaLogitsWarper", 3e-3),
+    "TopH(0.4)": (lk.TopH(0.4), "TopHLogitsWarper", 0.4),
+    "PLess()": (lk.PLess(), None, 0),
+    "TailFree(0.95)": (lk.TailFree(0.95), None, 0.95),
+    "DynamicTemperature(0.5, 1.5)": (lk.DynamicTemperature(0.5, 1.5), None, 0.5),
+    "QuadraticSmoothing(0.25)": (lk.QuadraticSmoothing(0.25), None, 0.25),
     "Xtc(1, 0.1)": (lk.Xtc(1, 0.1), None, 0.1),
 }
 

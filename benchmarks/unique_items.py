@@ -1,4 +1,4 @@
-"""A step in an array of 20 items that must differ, beside one in the same array without `uniqueItems`.
+"""A step in an array of 20 items that must differ, beside one in the same array without `uniqueItems`; also names of an object.
 
 python -m benchmarks.unique_items
 
@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import torch
 
@@ -37,7 +38,7 @@ CLOSED = {
 }
 RECORDS = [{"name": name, "size": number, "on": number % 2 == 0} for number, name in enumerate(NAMES)]
 # The schema of the items, and some different ones.
-ARRAYS: dict[str, tuple[Any, list[Any]]] = {
+ITEM_KINDS: dict[str, tuple[Any, list[Any]]] = {
     "strings": ({"type": "string"}, NAMES),
     "an enum of 40 strings": (
         {"enum": [f"v{number}" for number in range(40)]},
@@ -48,6 +49,39 @@ ARRAYS: dict[str, tuple[Any, list[Any]]] = {
     "objects of three members": (CLOSED, RECORDS),
     "the same, with any other members": ({**CLOSED, "additionalProperties": True}, RECORDS),
 }
+INTEGERS = {"type": "object", "additionalProperties": {"type": "integer"}}
+
+
+class Case(NamedTuple):
+    """Two schemas, and a value of both.
+
+    Args:
+        plain: A schema whose rows remember nothing.
+        remembering: The same, where they do.
+        value: The items or members.
+    """
+
+    plain: Any
+    remembering: Any
+    value: list[Any] | dict[str, int]
+
+    def begun(self, count: int) -> bytes:
+        """Return the text of the first items or members."""
+        value = self.value
+        some = value[:count] if isinstance(value, list) else dict(islice(value.items(), count))
+        return json.dumps(some, separators=(",", ":")).encode()[:-1]
+
+
+def cases() -> dict[str, Case]:
+    """Return what is compared."""
+    found = {}
+    for name, (items, values) in ITEM_KINDS.items():
+        plain = {"type": "array", "items": items}
+        found[name] = Case(plain, {**plain, "uniqueItems": True}, values)
+    members = {name: number for number, name in enumerate(NAMES)}
+    for name, schema in (("names, with integers", INTEGERS), ("names, with anything", {"type": "object"})):
+        found[name] = Case({**schema, "minProperties": 1}, {**schema, "minProperties": 2}, members)
+    return found
 
 
 def tokens_of(text: bytes, vocabulary: Vocabulary) -> list[int]:
@@ -74,22 +108,19 @@ def steps(constraint: lk.JsonSchema, tokens: list[int], logits: torch.Tensor) ->
 
 
 def main() -> None:
-    """Print a line for each array."""
+    """Print a line for each case."""
     torch.set_num_threads(1)
     vocabulary, draw = vocabularies.tekken(), torch.Generator().manual_seed(0)
     logits = torch.randn(1, vocabulary.size, generator=draw)
     print("| items | without, us | with, us | ratio | control |\n|---|---:|---:|---:|---:|")
-    for name, (items, values) in ARRAYS.items():
-        texts = [json.dumps(values[:count], separators=(",", ":")).encode()[:-1] for count in (BEFORE, ITEMS)]
-        tokens = tokens_of(texts[1], vocabulary)
-        first = len(tokens_of(texts[0], vocabulary))
-        plain, unique = (
-            lk.JsonSchema({"type": "array", "items": items, "uniqueItems": keyword}, vocabulary)
-            for keyword in (False, True)
-        )
+    for name, case in cases().items():
+        tokens = tokens_of(case.begun(ITEMS), vocabulary)
+        first = len(tokens_of(case.begun(BEFORE), vocabulary))
+        plain, remembering = (lk.JsonSchema(schema, vocabulary) for schema in case[:2])
+        assert remembering.automaton.remembers is not None
         sides: list[list[list[float]]] = [[], [], []]
         for _ in range(ROUNDS):
-            for side, constraint in zip(sides, (plain, unique, plain), strict=True):
+            for side, constraint in zip(sides, (plain, remembering, plain), strict=True):
                 side.append(steps(constraint, tokens, logits)[first:])
         without, with_it, again = (1e6 * statistics.mean(map(min, zip(*side, strict=True))) for side in sides)
         print(

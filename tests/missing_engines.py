@@ -19,7 +19,12 @@ INSTALL = {
     "transformers": "transformers is not installed: pip install 'logitkit[transformers]'",
     "mlx": "mlx is not installed: pip install 'logitkit[mlx]'",
     "mlx_lm": "mlx-lm is not installed: pip install 'logitkit[mlx]'",
+    "mlx_vlm": "mlx-vlm is not installed: pip install 'logitkit[mlx-vlm]'",
     "llama_cpp": "llama.cpp is not installed: pip install 'logitkit[llama-cpp]'",
+    "onnxruntime_genai": "ONNX Runtime GenAI is not installed: pip install 'logitkit[onnx]'",
+    "fastapi": "the servers of engines are not installed: pip install 'logitkit[serve]'",
+    "openai": "OpenAI's client is not installed: pip install 'logitkit[serve]'",
+    "pydantic_ai": "pydantic-ai is not installed: pip install 'pydantic-ai-slim[openai]'",
     "triton": "Triton is not installed: pip install --no-deps triton",
     "vllm": "vLLM is not installed here: scripts/test --engine vllm",
 }

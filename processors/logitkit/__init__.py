@@ -8,6 +8,7 @@ import typing
 from logitkit.public_names import MODULES, OF_ADAPTERS
 
 if typing.TYPE_CHECKING:
+    from logitkit import training as training
     from logitkit.composition.chain import Chain as Chain
     from logitkit.composition.chain import chain as chain
     from logitkit.configuration.reading import from_config as from_config
@@ -31,6 +32,8 @@ if typing.TYPE_CHECKING:
     from logitkit.penalties.counted import FrequencyPenalty as FrequencyPenalty
     from logitkit.penalties.counted import PresencePenalty as PresencePenalty
     from logitkit.penalties.dry import Dry as Dry
+    from logitkit.penalties.encoder_no_repeat_ngram import EncoderNoRepeatNGram as EncoderNoRepeatNGram
+    from logitkit.penalties.encoder_repetition import EncoderRepetitionPenalty as EncoderRepetitionPenalty
     from logitkit.penalties.no_repeat_ngram import NoRepeatNGram as NoRepeatNGram
     from logitkit.penalties.repetition import RepetitionPenalty as RepetitionPenalty
     from logitkit.protocol.calls import check_tokens as check_tokens
@@ -49,9 +52,16 @@ if typing.TYPE_CHECKING:
     from logitkit.protocol.stateless import Stateless as Stateless
     from logitkit.reasoning.loop_stop import LoopStop as LoopStop
     from logitkit.reasoning.thinking_budget import ThinkingBudget as ThinkingBudget
+    from logitkit.sampling.dynamic_temperature import DynamicTemperature as DynamicTemperature
+    from logitkit.sampling.epsilon_cutoff import EpsilonCutoff as EpsilonCutoff
+    from logitkit.sampling.eta_cutoff import EtaCutoff as EtaCutoff
     from logitkit.sampling.min_p import MinP as MinP
+    from logitkit.sampling.p_less import PLess as PLess
+    from logitkit.sampling.quadratic_smoothing import QuadraticSmoothing as QuadraticSmoothing
+    from logitkit.sampling.tail_free import TailFree as TailFree
     from logitkit.sampling.temperature import Temperature as Temperature
     from logitkit.sampling.top_a import TopA as TopA
+    from logitkit.sampling.top_h import TopH as TopH
     from logitkit.sampling.top_k import TopK as TopK
     from logitkit.sampling.top_n_sigma import TopNSigma as TopNSigma
     from logitkit.sampling.top_p import TopP as TopP
@@ -70,9 +80,15 @@ if typing.TYPE_CHECKING:
     from logitkit.tokens.allow import AllowTokens as AllowTokens
     from logitkit.tokens.ban import BanTokens as BanTokens
     from logitkit.tokens.bias import LogitBias as LogitBias
+    from logitkit.tokens.cite_from_prompt import CiteFromPrompt as CiteFromPrompt
     from logitkit.tokens.forced import ForcedTokens as ForcedTokens
     from logitkit.tokens.forced_eos import ForcedEos as ForcedEos
+    from logitkit.tokens.length_control import LengthControl as LengthControl
+    from logitkit.tokens.length_decay import LengthDecay as LengthDecay
+    from logitkit.tokens.min_length import MinLength as MinLength
     from logitkit.tokens.min_new import MinNewTokens as MinNewTokens
+    from logitkit.tokens.sequence_bias import SequenceBias as SequenceBias
+    from logitkit.tokens.suppress_at_begin import SuppressAtBegin as SuppressAtBegin
     from logitkit.tools.formats.tool_format import ToolFormat as ToolFormat
     from logitkit.tools.tools import Tools as Tools
     from logitkit.tools.turn import ToolCall as ToolCall
@@ -87,9 +103,15 @@ __all__ = [
     "BannedStrings",
     "Chain",
     "Choice",
+    "CiteFromPrompt",
     "Context",
     "Dfa",
     "Dry",
+    "DynamicTemperature",
+    "EncoderNoRepeatNGram",
+    "EncoderRepetitionPenalty",
+    "EpsilonCutoff",
+    "EtaCutoff",
     "Fill",
     "ForcedEos",
     "ForcedPrefix",
@@ -98,22 +120,30 @@ __all__ = [
     "Grammar",
     "Intersection",
     "JsonSchema",
+    "LengthControl",
+    "LengthDecay",
     "Limits",
     "LogitBias",
     "LoopStop",
+    "MinLength",
     "MinNewTokens",
     "MinP",
     "NoRepeatNGram",
+    "PLess",
     "PresencePenalty",
     "Processor",
+    "QuadraticSmoothing",
     "Regex",
     "RepetitionPenalty",
     "Reuse",
     "Role",
+    "SequenceBias",
     "SequenceState",
     "Stateless",
     "StopStrings",
     "StructuralTag",
+    "SuppressAtBegin",
+    "TailFree",
     "Temperature",
     "TextStream",
     "Then",
@@ -122,6 +152,7 @@ __all__ = [
     "ToolFormat",
     "Tools",
     "TopA",
+    "TopH",
     "TopK",
     "TopNSigma",
     "TopP",
@@ -173,7 +204,7 @@ if not typing.TYPE_CHECKING:
         if name in OF_ADAPTERS:
             where = (
                 f"; it is in the package of each engine: from logitkit_adapters.transformers import {name}, or from "
-                "logitkit_adapters.mlx_lm, logitkit_adapters.llama_cpp or logitkit_adapters.vllm"
+                "logitkit_adapters.mlx_lm, logitkit_adapters.mlx_vlm, logitkit_adapters.llama_cpp or logitkit_adapters.vllm"
             )
         raise AttributeError(f"module 'logitkit' has no attribute {name!r}{where}")
 

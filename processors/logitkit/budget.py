@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from logitkit.errors import PatternTooLarge
 
-__all__ = ["one_budget", "outside_budget", "spend", "spend_once", "spent", "too_much_work", "took"]
+__all__ = ["made_once", "one_budget", "outside_budget", "spend", "spend_once", "spent", "too_much_work", "took"]
+
+T = TypeVar("T")
 
 
 @dataclass(eq=False, slots=True)
 class _Budget:
-    """The steps counted so far, the maximum, and the keys already counted."""
+    """The steps counted so far, the maximum, the keys already counted, and the results that may be asked for again."""
 
     most: int
     spent: int = 0
     counted: set[Hashable] = field(default_factory=set)
+    made: dict[Hashable, Any] = field(default_factory=dict)
 
 
 _budget: ContextVar[_Budget | None] = ContextVar("budget", default=None)
@@ -75,6 +79,24 @@ def spend_once(key: Hashable, steps: int) -> None:
     if budget is not None and key not in budget.counted:
         budget.counted.add(key)
         (spend if budget.spent else took)(steps)
+
+
+def made_once(key: Hashable, make: Callable[[], T]) -> T:
+    """Return the result of a key, which is made, and its steps counted, once per budget; outside of any budget each time.
+
+    It does not outlive the compilation. So what a compilation costs does not depend on those before it.
+
+    Args:
+        key: Stands for all that the result depends on. It is kept as long as the budget.
+        make: Makes the result.
+    """
+    budget = _budget.get()
+    if budget is None:
+        return make()
+    if key not in budget.made:
+        budget.made[key] = make()
+    found: T = budget.made[key]
+    return found
 
 
 def took(steps: int) -> None:

@@ -11,7 +11,9 @@ LogitkitError
 ├── OutputError (ValueError)             an output is not a value of its type; knows the text, and the other outputs of a list
 │   ├── IncompleteOutput                 a model could not complete it; knows the token limit
 │   └── InvalidOutput                    a validator of the type refuses it
+├── ToolResultError (ValueError)         what a tool returned is not of its declared type; knows tool and path
 ├── BrokenLogits (RuntimeError)          the logits of a model have NaN or +inf, or no finite number; knows row and step
+├── IllegalToken (ValueError)            a token to replay is forbidden; knows row, step and token
 ├── ProcessorError (TypeError)           a processor violates the protocol (order, structure, dtype, shape)
 ├── StateFileError (ValueError)          a saved state is corrupt, foreign, or belongs to another processor
 ├── StaleAutomaton (RuntimeError)        a state outlived the processor that owns its automaton
@@ -37,6 +39,7 @@ __all__ = [
     "BrokenLogits",
     "ConfigurationError",
     "GrammarError",
+    "IllegalToken",
     "IncompleteOutput",
     "InvalidOutput",
     "LogitkitError",
@@ -49,6 +52,7 @@ __all__ = [
     "SlicingError",
     "StaleAutomaton",
     "StateFileError",
+    "ToolResultError",
     "UnsupportedSchema",
     "VocabularyError",
 ]
@@ -260,6 +264,60 @@ class UnsupportedSchema(LogitkitError, ValueError):
         separator = "\n" if "\n" in self.reason else "; "
         what = where if self.keyword else f"the negation of {where}"
         return f"{where}: {self.reason}{separator}lax=True would leave out {what}"
+
+
+class IllegalToken(LogitkitError, ValueError):
+    """A token of an output to replay is forbidden by the processor with which it is replayed, or is not among the kept ones.
+
+    Args:
+        reason: The problem, with the token, its text and the processor that forbids it, and what to give instead.
+        row: The row of the batch, from 0.
+        step: The number of output tokens before it.
+        token: The token id.
+
+    Example:
+        >>> from logitkit.errors import IllegalToken
+        >>> print(IllegalToken("token 7 ('x') is forbidden by Regex", row=0, step=3, token=7))
+        row 0, step 3: token 7 ('x') is forbidden by Regex
+    """
+
+    def __init__(self, reason: str, row: int, step: int, token: int) -> None:
+        self.reason = reason
+        self.row = row
+        self.step = step
+        self.token = token
+        super().__init__(reason, row, step, token)
+
+    def _message(self) -> str:
+        return f"row {self.row}, step {self.step}: {self.reason}"
+
+
+class ToolResultError(LogitkitError, ValueError):
+    """A value that a tool returned is not of the type that the tool declares.
+
+    Args:
+        reason: The value, and what is allowed.
+        tool: The name of the tool.
+        path: JSON pointer of the value in the result; "" for the whole result.
+
+    Attributes:
+        __cause__: The error of pydantic, if the type is a Python type.
+
+    Example:
+        >>> from logitkit.errors import ToolResultError
+        >>> print(ToolResultError("it is 'warm'; Input should be a valid number", "get_weather", "/celsius"))
+        the result of the tool 'get_weather' is wrong at /celsius: it is 'warm'; Input should be a valid number
+    """
+
+    def __init__(self, reason: str, tool: str, path: str = "") -> None:
+        self.reason = reason
+        self.tool = tool
+        self.path = path
+        super().__init__(reason, tool, path)
+
+    def _message(self) -> str:
+        where = f" at {self.path}" if self.path else ""
+        return f"the result of the tool {self.tool!r} is wrong{where}: {self.reason}"
 
 
 class BrokenLogits(LogitkitError, RuntimeError):

@@ -117,7 +117,10 @@ def test_signs_of_zero_and_infinities_survive() -> None:
         ([True, False], "holds a bool"),
         ([1.0, "a"], "something other than numbers"),
         ([1.0, None], "something other than numbers"),
-        ((1.0, 2.0), r"tuple of shape \[\]; supported are numpy\.ndarray, torch\.Tensor, mlx\.core\.array and list"),
+        (
+            (1.0, 2.0),
+            r"tuple of shape \[\]; supported are numpy\.ndarray, torch\.Tensor, jax\.Array, mlx\.core\.array and list",
+        ),
         (None, "NoneType"),
         ("text", "str of shape"),
         (memoryview(b"1234"), "memoryview"),

@@ -24,7 +24,7 @@ def report(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0)
 
 def test_each_installed_engine_writes_a_text(capsys: pytest.CaptureFixture[str]) -> None:
     packages = report(capsys)
-    for name in ("transformers", "mlx-lm", "llama-cpp-python"):
+    for name in ("transformers", "mlx-lm", "mlx-vlm", "llama-cpp-python", "onnxruntime-genai"):
         assert packages[name]["status"] == "works"
         assert packages[name]["version"] == metadata.version(name)
         assert re.search(r"wrote '[0-9]{4}'", packages[name]["detail"])

@@ -78,6 +78,7 @@ MISSING = {
     "transformers": "logitkit_adapters.transformers needs transformers: pip install 'logitkit[transformers]'",
     "mlx_lm": "logitkit_adapters.mlx_lm needs mlx-lm: pip install 'logitkit[mlx]'",
     "llama_cpp": "logitkit_adapters.llama_cpp needs llama-cpp-python: pip install 'logitkit[llama-cpp]'",
+    "onnxruntime_genai": "logitkit_adapters.onnxruntime_genai needs onnxruntime-genai: pip install 'logitkit[onnx]'",
 }
 
 
@@ -95,7 +96,11 @@ def test_missing_engines_are_named_with_what_installs_them(
 
 @pytest.mark.parametrize(
     ("name", "left"),
-    [("mlx_lm", ["transformers", "llama-cpp-python"]), ("llama_cpp", ["transformers", "mlx-lm"])],
+    [
+        ("mlx_lm", ["transformers", "llama-cpp-python", "onnxruntime-genai"]),
+        ("llama_cpp", ["transformers", "mlx-lm", "onnxruntime-genai"]),
+        ("onnxruntime_genai", ["transformers", "mlx-lm", "llama-cpp-python"]),
+    ],
 )
 def test_an_engine_may_be_missing(
     name: str, left: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -110,7 +115,7 @@ def test_transformers_may_be_missing() -> None:
     process = start(*own(regex="a{3}"), before="import sys; sys.modules['transformers'] = None")
     out, err = process.communicate()
     assert process.returncode == 0, err
-    only_works_with(["llama-cpp-python"], out)
+    only_works_with(["llama-cpp-python", "onnxruntime-genai"], out)
 
 
 def only_works_with(left: list[str], out: str) -> None:

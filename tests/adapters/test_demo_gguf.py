@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logitkit.errors import ConfigurationError
-from logitkit_adapters.demo import gguf_model, gguf_path
-from logitkit_adapters.demo.gguf_model import cached
+from logitkit_adapters.demo import cached_files, gguf_path
+from logitkit_adapters.demo.cached_files import cached
 from tests.adapters.demo import model, tokenizer
 from tests.adapters.demo_llama_cpp import llama, loaded
 
@@ -113,7 +113,7 @@ def test_an_error_says_why_there_is_no_place_for_the_file(tmp_path: Path, monkey
 
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setattr(Path, "home", homeless)
-    monkeypatch.setattr(gguf_model, "_folder_of_this_process", refused)
+    monkeypatch.setattr(cached_files, "_folder_of_this_process", refused)
     with pytest.raises(
         ConfigurationError, match=r"no home nor to .*Permission denied: '/temporary'; set XDG_CACHE_HOME"
     ):

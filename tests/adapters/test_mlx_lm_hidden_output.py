@@ -10,7 +10,7 @@ import pytest
 import logitkit as lk
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.mlx_lm import logits_processor, vocabulary
-from logitkit_adapters.mlx_lm.caller import hidden_tokens
+from logitkit_adapters.mlx_lm.caller import CALLER
 from tests.adapters.demo_mlx_lm import batch, cached, model, noisy_model, plain, speculative, tokenizer
 
 # The prompt and the output so far end alike.
@@ -74,7 +74,7 @@ def test_how_many_tokens_are_hidden_is_never_said_to_be_more_than_are() -> None:
     found: list[tuple[int, int]] = []
 
     def watch(tokens: Any, logits: Any) -> Any:
-        found.append((hidden_tokens(len(tokens)), len(tokens)))
+        found.append((CALLER.hidden_tokens(len(tokens)), len(tokens)))
         return logits
 
     plain([5, 6, 7], [watch], max_tokens=4)
@@ -90,4 +90,4 @@ def test_how_many_tokens_are_hidden_is_never_said_to_be_more_than_are() -> None:
         found.clear()
         speculative([5, 6, 7, 8], [watch], draft, num_draft_tokens=3, max_tokens=20)
         assert max(hidden for hidden, _ in found) <= 3
-    assert hidden_tokens(1) == 0
+    assert CALLER.hidden_tokens(1) == 0

@@ -20,7 +20,7 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.errors import BatchMismatch, ConfigurationError, LogitkitError, ProcessorError, VocabularyError
 from logitkit_adapters.mlx_lm import logits_processor, vocabulary
-from logitkit_adapters.mlx_lm.caller import batch_sequence, cached_tokens
+from logitkit_adapters.mlx_lm.caller import CALLER
 from tests.adapters import demo
 from tests.adapters.absent import make_absent
 from tests.adapters.demo_mlx_lm import batch, loaded, model, plain, speculative, tokenizer
@@ -254,12 +254,12 @@ def test_a_result_in_other_memory_is_given_back() -> None:
 
 
 def test_nobody_but_mlx_lm_says_what_it_knows() -> None:
-    assert cached_tokens() is None
-    assert batch_sequence() == (None, False)
+    assert CALLER.cached_tokens() is None
+    assert CALLER.batch_sequence() == (None, False)
     found = []
 
     def watch(tokens: Any, logits: Any) -> Any:
-        found.append((cached_tokens(), len(tokens), *batch_sequence()))
+        found.append((CALLER.cached_tokens(), len(tokens), *CALLER.batch_sequence()))
         return logits
 
     plain([5, 6, 7], [watch], max_tokens=2)

@@ -16,7 +16,6 @@ from transformers.generation.continuous_batching.requests import RequestState
 import logitkit as lk
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.transformers import continuous_batching, logits_processor
-from logitkit_adapters.transformers.continuous_batching import _request
 from tests.adapters.demo import model, prompts, reference, text_of, tokenizer, vocabulary
 
 EMAIL = r"[a-z]{2,8}\.[a-z]{2,8}@(mail\.)?example\.(com|org|net)"
@@ -182,28 +181,16 @@ def test_an_error_of_a_processor_is_raised_at_the_end_of_the_block(email: lk.Reg
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        ({"use_async_batching": True}, "use_async_batching"),
-        ({"use_cuda_graph": True}, "use_cuda_graph"),
-        ({"use_cuda_graph": (False, True)}, "use_cuda_graph"),
         ({"varlen_compile_config": CompileConfig()}, "varlen_compile_config"),
         ({"decode_compile_config": CompileConfig()}, "decode_compile_config"),
         ({"default_compile_level": 1}, "default_compile_level"),
     ],
 )
-def test_modes_in_which_tokens_are_not_known_are_refused(email: lk.Regex, options: dict[str, Any], name: str) -> None:
+def test_compiled_steps_are_refused(email: lk.Regex, options: dict[str, Any], name: str) -> None:
     with continuous_batching(model(), email), pytest.raises(ConfigurationError, match=name):
         batch(config(**options))
     assert "init_continuous_batching" not in vars(model())
     assert "_get_logits_processor" not in vars(model())
-
-
-def test_a_request_with_a_token_in_flight_is_refused() -> None:
-    state = RequestState(request_id="r", initial_tokens=[5, 6, 7], generated_tokens=[8])
-    state.position_offset = 4
-    assert (_request(state).prompt, _request(state).output) == ([5, 6, 7], [8])
-    state.position_offset = 5
-    with pytest.raises(ConfigurationError, match="synchronous"):
-        _request(state)
 
 
 def test_a_hook_in_continuous_batching_is_refused(email: lk.Regex, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,15 @@ import llama_cpp
 import mlx_lm
 import pytest
 import torch
+from mlx_vlm.generate import generate
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
 from logitkit_adapters import llama_cpp as for_llama_cpp
 from logitkit_adapters import mlx_lm as for_mlx_lm
+from logitkit_adapters import mlx_vlm as for_mlx_vlm
 from logitkit_adapters import transformers as for_transformers
-from tests.adapters import demo, demo_mlx_lm
+from tests.adapters import demo, demo_mlx_lm, vision_models
 from tests.adapters.demo_llama_cpp import llama
 from tests.sessions.misuse import WithoutAdvance
 
@@ -59,6 +61,10 @@ def in_mlx_lm_batches(hooks: Any) -> None:
     mlx_lm.batch_generate(model, tokenizer, [tokenizer.encode(PROMPT)], max_tokens=3, logits_processors=hooks)
 
 
+def in_mlx_vlm(hooks: Any) -> None:
+    generate(*vision_models.loaded("shipped"), PROMPT, max_tokens=3, logits_processors=hooks)
+
+
 def in_llama_cpp(hooks: Any) -> None:
     llama().create_completion(PROMPT, max_tokens=3, logits_processor=hooks)
 
@@ -92,6 +98,7 @@ ENGINES = (
         Engine("llama.cpp", run, lambda p: for_llama_cpp.logits_processor(p)[0])
         for run in (in_llama_cpp, in_llama_cpp_chats, in_llama_cpp_generate, in_llama_cpp_sample)
     ),
+    Engine("mlx-vlm", in_mlx_vlm, for_mlx_vlm.logits_processor),
 )
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.run.__name__)
@@ -131,7 +138,7 @@ def test_a_class_or_an_object_without_a_method(engine: Engine, around: Callable[
                 engine.run(around(given))
 
 
-@pytest.mark.parametrize("other", [ENGINES[0], ENGINES[1], ENGINES[3]], ids=lambda other: other.name)
+@pytest.mark.parametrize("other", [ENGINES[0], ENGINES[1], ENGINES[3], ENGINES[-1]], ids=lambda other: other.name)
 def test_hooks_of_other_engines(engine: Engine, other: Engine) -> None:
     if other.name == engine.name:
         engine.run([other.hook(CHOICE)])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -59,4 +60,20 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from tests.adapters_vllm.server import served
 
     with served(tmp_path_factory.mktemp("server") / "log") as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def switched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A client of another server, which reads the fields of OpenAI's API, and in whose environment a package is installed."""
+    from tests.adapters_vllm import package
+    from tests.adapters_vllm.server import served
+    from tests.adapters_vllm.test_registered import environment
+
+    folder = package.install(tmp_path_factory.mktemp("package") / "installed", every_nth="EveryNth")
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:  # only while it starts: other servers must not have these variables
+            patch.setenv("PYTHONPATH", environment(folder, {})["PYTHONPATH"])
+            patch.setenv("LOGITKIT_VLLM_RESPONSE_FORMAT", "1")
+            made = stack.enter_context(served(tmp_path_factory.mktemp("switched") / "log"))
         yield made

@@ -21,8 +21,8 @@ def count_hidden_tokens() -> list[int]:
 
     def update(self: Any, batch_update: Any) -> None:
         original(self, batch_update)
-        rows = self._rows._rows.values() if self._rows is not None else ()
-        counts.append(sum(row.output[-1:] == [-1] for row in rows))
+        outputs = self._rows.rows.outputs() if self._rows is not None else {}
+        counts.append(sum(output[-1:] == [-1] for output in outputs.values()))
 
     LogitsProcessor.update_state = update  # type: ignore[method-assign]
     return counts

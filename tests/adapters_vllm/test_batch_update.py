@@ -122,7 +122,7 @@ def test_a_batch_without_configurations_is_not_touched(rows: Any) -> None:
     rows.update(update(2, added=[(0, plain.params, [1], []), (1, plain.params, None, [5])]))
     logits = torch.ones(2, COLUMNS)
     assert rows.process(logits) is logits
-    assert len(rows._batch) == 0
+    assert len(rows.batch) == 0
 
 
 def test_a_token_that_is_still_sampled_is_read_when_it_is_known(rows: Any) -> None:

@@ -77,6 +77,25 @@ CONFIGURATIONS: tuple[dict[str, Any], ...] = (
         "forced_tokens": [5, 6],
         "repetition_penalty": {"penalty": 2, "window": 4},
     },
+    {
+        "dynamic_temperature": {"low": 0.5, "high": 1.5},
+        "epsilon_cutoff": 0.01,
+        "eta_cutoff": 0.01,
+        "p_less": {},
+        "quadratic_smoothing": 0.3,
+        "tail_free": 0.9,
+        "top_h": 0.4,
+    },
+    {
+        "cite_from_prompt": {"bonus": 1.0, "eos_ids": [1]},
+        "encoder_no_repeat_ngram": 2,
+        "encoder_repetition_penalty": 1.2,
+        "length_control": {"boost": 0.5, "eos_ids": [1]},
+        "length_decay": {"start": 2, "factor": 1.2, "eos_ids": [1]},
+        "min_length": {"n": 4, "eos_ids": [1]},
+        "sequence_bias": [[[3, 4], 2.0], [[5], -1.0]],
+        "suppress_at_begin": [3],
+    },
     # Palindromes are not deterministic, so that a row has several configurations.
     {"grammar": 'root ::= "a" root "a" | "b" root "b" | ""'},
 )

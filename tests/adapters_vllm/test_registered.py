@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -84,18 +83,6 @@ def test_a_package_that_cannot_be_imported_stops_the_start(tmp_path: Path) -> No
         engine.run_apart([], tmp_path / "out.json", plugin=True, settings={}, environment=environment(folder, {}))
 
 
-@pytest.fixture(scope="module")
-def own_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A client of a server in whose environment the package is installed."""
-    from tests.adapters_vllm.server import served
-
-    folder = package.install(tmp_path_factory.mktemp("package") / "installed", every_nth="EveryNth")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", environment(folder, {})["PYTHONPATH"])
-        with served(tmp_path_factory.mktemp("server") / "log") as made:
-            yield made
-
-
 def complete(client: Any, config: Any, number: int = 0) -> Any:
     return client.completions.create(
         model="demo",
@@ -106,10 +93,10 @@ def complete(client: Any, config: Any, number: int = 0) -> Any:
     ).choices[0]
 
 
-def test_a_server_answers_requests_with_different_parameters(own_client: Any) -> None:
+def test_a_server_answers_requests_with_different_parameters(switched: Any) -> None:
     configs = [{"every_nth": {"n": 2 + i % 3, "token": 70 + i % 5}, "top_k": 20} for i in range(16)]
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(lambda i: complete(own_client, configs[i], i), range(16)))
+        answers = list(pool.map(lambda i: complete(switched, configs[i], i), range(16)))
     long_enough = 0
     for config, answer in zip(configs, answers, strict=True):
         given: Any = config["every_nth"]
@@ -130,20 +117,20 @@ def test_a_server_answers_requests_with_different_parameters(own_client: Any) ->
         ({"chain": [{"every_nth": {"n": 2, "token": 70}}] * 2}, "'every_nth' is given twice"),
     ],
 )
-def test_a_server_refuses_wrong_parameters(own_client: Any, config: Any, message: str) -> None:
+def test_a_server_refuses_wrong_parameters(switched: Any, config: Any, message: str) -> None:
     import openai
 
     with pytest.raises(openai.BadRequestError) as caught:
-        complete(own_client, config)
-    assert message in caught.value.body["message"]
+        complete(switched, config)
+    assert message in cast("dict[str, Any]", caught.value.body)["message"]
 
 
-def test_a_failure_ends_one_request_of_a_server(own_client: Any) -> None:
+def test_a_failure_ends_one_request_of_a_server(switched: Any) -> None:
     configs = [{"every_nth": {"n": 40, "token": 70, "fails_at": 3 if i == 2 else -2}} for i in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        answers = list(pool.map(lambda i: complete(own_client, configs[i], i), range(6)))
+        answers = list(pool.map(lambda i: complete(switched, configs[i], i), range(6)))
     assert answers[2].finish_reason == "stop"
     assert len(answers[2].token_ids) == 4
     for i, answer in enumerate(answers):
         # The others are as if nothing were asked for.
-        assert i == 2 or answer.token_ids == complete(own_client, {"frequency_penalty": 0}, i).token_ids
+        assert i == 2 or answer.token_ids == complete(switched, {"frequency_penalty": 0}, i).token_ids

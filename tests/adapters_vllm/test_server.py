@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -119,7 +119,7 @@ def test_bad_parameters_are_bad_requests(client: Any, config: Any, message: str)
 
     with pytest.raises(openai.BadRequestError) as caught:
         complete(client, config)
-    assert message in caught.value.body["message"]
+    assert message in cast("dict[str, Any]", caught.value.body)["message"]
     # vLLM may tell of it in the stream, which has begun then.
     with pytest.raises(openai.APIError, match=re.escape(message)):
         list(complete(client, config, stream=True))

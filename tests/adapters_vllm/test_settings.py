@@ -33,6 +33,7 @@ def check(config: Any) -> None:
 def test_defaults() -> None:
     found = settings()
     assert (found.enabled, found.limits, found.characters) == (True, lk.Limits(), 2**20)
+    assert not found.reads_openai_fields
     assert (found.waiting, found.seconds) == (64, 60)
     assert 1 <= found.processes <= 4
 
@@ -61,6 +62,7 @@ def test_limits_are_the_operator_s(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("LOGITKIT_VLLM_PLUGIN", "no"),
         ("LOGITKIT_VLLM_PLUGIN", ""),
+        ("LOGITKIT_VLLM_RESPONSE_FORMAT", "true"),
         ("LOGITKIT_VLLM_MAX_STATES", "0"),
         ("LOGITKIT_VLLM_MAX_STATES", "-5"),
         ("LOGITKIT_VLLM_MAX_WORK", "many"),
@@ -73,6 +75,14 @@ def test_a_wrong_value_names_its_variable(name: str, value: str, monkeypatch: py
     monkeypatch.setenv(name, value)
     with pytest.raises(ConfigurationError, match=f"the environment variable {name} is '{value}'; allowed are"):
         settings()
+
+
+@pytest.mark.parametrize(("value", "reads"), [("on", True), ("1", True), ("off", False), ("0", False)])
+def test_the_switch_of_the_fields_of_openai(value: str, reads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGITKIT_VLLM_RESPONSE_FORMAT", value)
+    assert settings().reads_openai_fields is reads
+    monkeypatch.setenv("LOGITKIT_VLLM_PLUGIN", "off")
+    assert not settings().reads_openai_fields
 
 
 def test_a_request_is_refused_where_the_plugin_is_off(monkeypatch: pytest.MonkeyPatch) -> None:

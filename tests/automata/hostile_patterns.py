@@ -6,7 +6,6 @@ Usage: python -m tests.automata.hostile_patterns: one JSON object per line, with
 from __future__ import annotations
 
 import json
-import resource
 import time
 
 from tests.examples import of_all
@@ -80,11 +79,12 @@ def tried() -> list[str]:
 def main() -> None:
     """Compile the pattern on a real vocabulary."""
     import logitkit as lk
+    from tests.peak_memory import peak_megabytes
     from tests.vocabularies import tekken
 
     vocabulary = tekken()
     lk.Regex("ready", vocabulary)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_megabytes()
     for name in tried():
         begin = time.process_time()
         try:
@@ -92,7 +92,7 @@ def main() -> None:
         except lk.errors.PatternTooLarge as error:
             outcome = str(error)
         took = time.process_time() - begin
-        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        grown = peak_megabytes() - before
         print(json.dumps({"name": name, "seconds": took, "megabytes": grown, "outcome": outcome}), flush=True)
 
 

@@ -146,10 +146,7 @@ def nested_grammars(draw: st.DrawFn, beside: tuple[str, ...] = ()) -> NestedGram
 
     trees = st.recursive(leaves, larger, max_leaves=6)
     openings = draw(st.sampled_from(["{" * count, "{[{"[:count]]))
-    rules = tuple(
-        NestedRule(opening, sequence(draw(trees), text(CLOSING[opening])))  # type: ignore[arg-type]
-        for opening in openings
-    )
+    rules = tuple(NestedRule(opening, sequence(draw(trees), text(CLOSING[opening]))) for opening in openings)
     assume(with_text([rule.body for rule in rules]) == {*range(count)})
     return NestedGrammar(draw(trees), rules)
 

@@ -40,6 +40,9 @@ def processors() -> dict[str, lk.Processor[Any]]:
         "stops": lk.StopStrings(["abab", "bca"], v, include_prompt=True),
         "then": lk.then(None, lk.Regex("[abc]{1,9}", v), "ab"),
         "budget": lk.ThinkingBudget(5, "ba", v),
+        "gentle budget": lk.ThinkingBudget(
+            3, ["ba", "cc"], v, message="ac", grace=3, grace_at=["c"], min_tokens=2, pause=[("bb", "ca")]
+        ),
         "loops": lk.LoopStop(v, count=2, min_period=2, then="ba"),
         "penalties": lk.chain(lk.RepetitionPenalty(1.3), lk.FrequencyPenalty(0.5, window=4), lk.Dry(0.8, vocabulary=v)),
         "n-grams": lk.NoRepeatNGram(3),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, OrderedDict
 from importlib import import_module
 from typing import Any
 
@@ -121,6 +121,28 @@ def test_an_error_that_is_not_ours_is_found(
     monkeypatch.setattr("logitkit.configuration.reading.check_has_eos", lambda vocabulary: vars(vocabulary)["eos"])
     assert main(["configurations", "--minutes", "0", "--seed", "7"]) == 1
     assert "KeyError: 'eos'" in capsys.readouterr().out
+
+
+# Torch compiles rules for dual numbers at their first use.
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_a_replay_that_forgets_the_tokens_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("logitkit.training.state_blocks.advance_checked", lambda processor, state, tokens: state)
+    assert main(["training", "--minutes", "0", "--seed", "7"]) == 1
+    assert "DIFFERENCE in the round of seed 7" in capsys.readouterr().out
+
+
+def test_a_marker_that_is_derived_wrong_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Formats are kept by the text of their template: none that is wrong may stay for other tests.
+    monkeypatch.setattr("logitkit.tools.derivation.from_template._found", OrderedDict())
+    # Without the proof, only the campaign knows what the template writes.
+    monkeypatch.setattr("logitkit.tools.derivation.from_template.proved", lambda *_: None)
+    monkeypatch.setattr("logitkit.tools.derivation.segments.shared_start", lambda first, second: first[:1])
+    assert main(["tools", "--minutes", "0", "--seed", "7"]) == 1
+    assert "WrittenTemplate(" in capsys.readouterr().out
 
 
 def test_an_unknown_campaign_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:

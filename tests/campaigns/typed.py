@@ -51,6 +51,7 @@ def builtin() -> dict[str, Callable[[], Any]]:
         "BannedStrings": lambda: lk.BannedStrings(["1", "a0", '"b'], V),
         "StopStrings": lambda: lk.StopStrings(["1", "ab", "}"], V),
         "ThinkingBudget": lambda: lk.ThinkingBudget(2, "ab", V),
+        "ThinkingBudget with a grace": lambda: lk.ThinkingBudget(2, ["ab", "1"], V, message="a", grace=2, min_tokens=1),
         "LoopStop": lambda: lk.LoopStop(V, count=2),
         "Regex": lambda: lk.Regex("[^x]{0,9}", V),
         "Temperature": lambda: lk.Temperature(1.7),

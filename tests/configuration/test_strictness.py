@@ -137,6 +137,17 @@ def test_the_ranges_are_those_of_the_processors(kind: str, name: str, form: Numb
     """A bound is taken by both; beyond it the processor itself refuses too, so none allows more than the other."""
     others: dict[str, Any] = {"probability": 0.5, "multiplier": 1.0, "penalty": 1.0, "n": 1, "k": 1, "p": 0.5, "a": 0.5}
     others |= {"max_tokens": 1, "schema": True, "document": {"format": {"type": "any_text"}}, "tools": [{"name": "f"}]}
+    others |= {
+        "epsilon": 0.1,
+        "h": 0.5,
+        "z": 0.5,
+        "low": 0.5,
+        "high": 2.0,
+        "factor": 0.3,
+        "start": 1,
+        "bonus": 1.0,
+        "boost": 1.0,
+    }
     others |= {"text": 'root ::= "a"'}
     required = {other: others[other] for other in KINDS[kind].required if other in others}
     step = 1 if isinstance(form, Integer) else 1e-7
@@ -146,6 +157,8 @@ def test_the_ranges_are_those_of_the_processors(kind: str, name: str, form: Numb
             config["end"] = "a"
         if name == "min_period":
             config["max_period"] = form.most
+        if name == "min_tokens" and "max_tokens" in config:
+            config["max_tokens"] = form.most
         lk.from_config({kind: config}, vocabulary())
         too_far = {**config, name: int(beyond) if isinstance(form, Integer) else beyond}
         with pytest.raises(ConfigurationError, match=f"{name}'\\] is .*; allowed is"):

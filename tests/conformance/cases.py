@@ -41,6 +41,10 @@ def _chains() -> dict[str, lk.Processor[Any]]:
         "thought, then date": lk.chain(
             lk.then(None, lk.Regex(r" \d{4}-\d\d-\d\d", v), "=>"), lk.ThinkingBudget(9, "=>", v)
         ),
+        "thought with a message, then date": lk.chain(
+            lk.then(None, lk.Regex(r" \d{4}-\d\d-\d\d", v), "=>"),
+            lk.ThinkingBudget(6, ["=>", "->"], v, message="\nNow: ", grace=6, min_tokens=2, pause=[("(", ")")]),
+        ),
         "healed, shaped": lk.chain(
             lk.LogitBias({5: 2.0, 300: -3.0}),
             lk.Dry(0.8, vocabulary=v),

@@ -151,4 +151,30 @@ class LlamaCpp:
         return found
 
 
-ENGINES: tuple[Engine, ...] = (Transformers(), MlxLm(), LlamaCpp())
+class OnnxRuntimeGenAi:
+    name = "ONNX Runtime GenAI"
+
+    def generate(self, prompts: Sequence[list[int]], processor: lk.Processor[Any], steps: int) -> list[list[int]]:
+        from logitkit_adapters.onnxruntime_genai import generate
+        from tests.sessions.engines import loaded
+
+        model, _ = loaded("onnxruntime-genai")
+        return generate(model, None, prompts, processor, max_new_tokens=steps, do_sample=False).token_ids
+
+    def forced(self, prompt: list[int], tokens: Sequence[int], processor: lk.Processor[Any]) -> Tensor:
+        import onnxruntime_genai as og
+        import pytest
+
+        recorder, whole = Recorder(tokens), og.Generator.set_logits
+
+        def behind(generator: Any, logits: Any) -> None:
+            recorder(torch.from_numpy(logits[0, 0]))
+            whole(generator, logits)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(og.Generator, "set_logits", behind)
+            self.generate([prompt], processor, len(tokens))
+        return recorder.result()
+
+
+ENGINES: tuple[Engine, ...] = (Transformers(), MlxLm(), LlamaCpp(), OnnxRuntimeGenAi())

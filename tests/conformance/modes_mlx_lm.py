@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import mlx.core as mx
-import numpy as np
-import torch
 from mlx_lm.generate import stream_generate
 from mlx_lm.models.cache import trim_prompt_cache
 from mlx_lm.sample_utils import make_sampler
@@ -27,16 +25,7 @@ def greedy(prompt: list[int], processor: lk.Processor[Any]) -> list[int]:
 def sampled(prompt: list[int], processor: lk.Processor[Any]) -> None:
     mx.random.seed(0)
     replay = Replay(processor, prompt)
-
-    def before(_: Any, logits: Any) -> Any:
-        replay.before(torch.from_numpy(np.array(logits)))
-        return logits
-
-    def behind(tokens: Any, logits: Any) -> Any:
-        replay.behind([tokens.tolist()], torch.from_numpy(np.array(logits)))
-        return logits
-
-    plain(prompt, [before, logits_processor(processor), behind], max_tokens=STEPS, sampler=make_sampler(temp=1.0))
+    plain(prompt, replay.around(logits_processor(processor)), max_tokens=STEPS, sampler=make_sampler(temp=1.0))
     assert replay.calls
 
 

@@ -53,11 +53,10 @@ def _watched(name: str, prompt: list[int]) -> Iterator[Replay]:
     replay, original = Replay(family(name), prompt), V1Rows.process
 
     def process(self: V1Rows, logits: Tensor) -> Tensor:
-        places = list(self._rows)
+        places = list(self.rows.outputs())
         replay.before(logits[places])
         made = original(self, logits)
-        rows = (self._rows[place] for place in places)
-        replay.behind([[*prompt, *row.begun, *row.output] for row in rows], made[places])
+        replay.behind([[*prompt, *output] for output in self.rows.outputs().values()], made[places])
         return made
 
     with mock.patch.object(V1Rows, "process", process):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,6 +24,19 @@ class Replay:
         self._processor, self._prompt = processor, list(prompt)
         self._before = torch.empty(0)
         self.calls = 0
+
+    def around(self, hook: Any) -> list[Any]:
+        """Return a hook of an mlx engine between two others that watch it."""
+
+        def before(_: Any, logits: Any) -> Any:
+            self.before(torch.from_numpy(np.array(logits)))
+            return logits
+
+        def behind(tokens: Any, logits: Any) -> Any:
+            self.behind([tokens.tolist()], torch.from_numpy(np.array(logits)))
+            return logits
+
+        return [before, hook, behind]
 
     def before(self, logits: Tensor) -> None:
         """Remember the logits, [B, V], that the hook will be given."""

@@ -5,17 +5,29 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from importlib import import_module
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import llama_cpp
+import numpy as np
+import onnxruntime_genai as og
 import pytest
 from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.llama_cpp import logits_processor
+from logitkit_adapters.mlx_vlm import logits_processor as mlx_vlm_processor
 from tests.adapters.demo import tokenizer
 from tests.adapters.demo_llama_cpp import llama, loaded
-from tests.conformance import matrix, modes_llama_cpp, modes_mlx_lm, modes_transformers
+from tests.adapters.demo_mlx_vlm import plain
+from tests.conformance import (
+    matrix,
+    modes_llama_cpp,
+    modes_mlx_lm,
+    modes_mlx_vlm,
+    modes_onnxruntime_genai,
+    modes_transformers,
+)
 from tests.conformance.cases import FEWER, processors, prompts
 from tests.conformance.families import FAMILIES, family
 
@@ -23,7 +35,9 @@ from tests.conformance.families import FAMILIES, family
 ENGINES: dict[str, ModuleType] = {
     "transformers": modes_transformers,
     "mlx-lm": modes_mlx_lm,
+    "mlx-vlm": modes_mlx_vlm,
     "llama.cpp": modes_llama_cpp,
+    "ONNX Runtime GenAI": modes_onnxruntime_genai,
 }
 
 PROMPTS = prompts("record, told not to repeat itself")[0][: 1 if FEWER else 3]
@@ -35,12 +49,16 @@ Claim = Callable[[str, object], None]
 def test_a_mode_changes_nothing(engine: str, mode: str, kind: str, record_property: Claim) -> None:
     matrix.claim(record_property, engine, mode, kind)
     processor = family(kind)
-    for prompt in PROMPTS:
-        found = getattr(ENGINES[engine], mode)(prompt, processor)
+    # The hook of mlx-vlm is that of mlx-lm, so a prompt is enough.
+    fewer = engine == "mlx-vlm" or mode.startswith("continuous")
+    for prompt in PROMPTS[:1] if fewer else PROMPTS:
+        found = getattr(ENGINES[engine], mode.replace(", ", "_"))(prompt, processor)
         if found is None:
             continue  # compared call by call
         wanted = modes_transformers.expected(tuple(prompt), kind)
-        if isinstance(found, str):
+        if fewer:
+            assert found == wanted[: modes_transformers.FIRST_STEPS]
+        elif isinstance(found, str):
             shown = tokenizer().decode(wanted, skip_special_tokens=engine == "llama.cpp")
             assert found == shown
         else:
@@ -50,7 +68,10 @@ def test_a_mode_changes_nothing(engine: str, mode: str, kind: str, record_proper
 class TestWhatAnEngineHasNot:
     """If one of these fails, there is a new mode to test."""
 
-    @pytest.mark.parametrize(("engine", "module"), [("mlx-lm", "mlx_lm.generate"), ("llama.cpp", "llama_cpp.llama")])
+    @pytest.mark.parametrize(
+        ("engine", "module"),
+        [("mlx-lm", "mlx_lm.generate"), ("mlx-vlm", "mlx_vlm.generate.ar"), ("llama.cpp", "llama_cpp.llama")],
+    )
     def test_beams(self, engine: str, module: str, record_property: Claim) -> None:
         matrix.claim(record_property, engine, "beams", "")
         source = inspect.getsource(import_module(module))
@@ -63,6 +84,18 @@ class TestWhatAnEngineHasNot:
         with pytest.raises((TypeError, ValueError)):
             next(llama().generate(PROMPTS))
 
+    def test_logits_of_drafts(self, record_property: Claim) -> None:
+        matrix.claim(record_property, "ONNX Runtime GenAI", "speculative", "")
+        model = modes_onnxruntime_genai.model()
+        parameters: Any = og.GeneratorParams(model)
+        parameters.set_speculative_options(ngram_size=2)
+        drafting: Any = og.Generator(model, parameters)
+        drafting.append_tokens(np.array(PROMPTS[0] * 2, np.int32))
+        with pytest.raises(RuntimeError, match="logits are not available"):  # noqa: PT012 - some step after a draft
+            for _ in range(32):
+                drafting.get_logits()
+                drafting.generate_next_token()
+
     def test_drafts(self, record_property: Claim) -> None:
         matrix.claim(record_property, "llama.cpp", "speculative", "")
         engine = loaded(draft_model=LlamaPromptLookupDecoding())
@@ -70,6 +103,16 @@ class TestWhatAnEngineHasNot:
             hooks = logits_processor(family(kind))
             with pytest.raises(ConfigurationError, match="draft_model"):
                 next(engine.generate(PROMPTS[0], logits_processor=hooks))
+
+    def test_drafts_of_mlx_vlm(self, record_property: Claim) -> None:
+        matrix.claim(record_property, "mlx-vlm", "speculative", "")
+        source = inspect.getsource(import_module("mlx_vlm.speculative.utils"))
+        assert "def run_speculative_rounds" in source
+        assert "processor" not in source
+        for kind in FAMILIES:
+            hooks = [mlx_vlm_processor(family(kind))]
+            with pytest.raises(ConfigurationError, match="draft_model"):
+                plain(PROMPTS[0], hooks, draft_model=SimpleNamespace(), draft_kind="mtp")
 
 
 def test_the_documentation_says_what_is_tested() -> None:

@@ -21,6 +21,7 @@ LOOSE = (
         "language calls",
         "StructuralTag calls",
         "ToolsConstraint auto",
+        "ToolsConstraint order",
     ),
 )
 STRICT = ("ThinkingBudget of none", "ForcedEos of one token")

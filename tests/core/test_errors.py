@@ -13,10 +13,12 @@ import logitkit_adapters  # noqa: F401  its errors are subclasses too
 from logitkit.errors import (
     ConfigurationError,
     GrammarError,
+    IllegalToken,
     IncompleteOutput,
     LogitkitError,
     OutputError,
     PatternSyntaxError,
+    ToolResultError,
     UnsupportedSchema,
 )
 from logitkit.languages.free_text import TooFewTokens
@@ -44,6 +46,10 @@ def _made(kind: type[LogitkitError], text: str) -> list[LogitkitError]:
         listed = kind(text, text)
         listed.outputs = (text, text)
         return [kind(text), listed]
+    if issubclass(kind, IllegalToken):
+        return [kind(text, row=0, step=3, token=7)]
+    if issubclass(kind, ToolResultError):
+        return [kind(text, text), kind(text, text, text)]
     if issubclass(kind, TooFewTokens):
         return [kind(text, 5, 3)]
     return [kind(text), kind(text, text), kind(text.encode("utf-8", "surrogatepass"))]

@@ -8,7 +8,7 @@ import pytest
 
 import logitkit as lk
 
-ENGINES = ("transformers", "mlx_lm", "llama_cpp")
+ENGINES = ("transformers", "mlx_lm", "mlx_vlm", "llama_cpp")
 
 
 @pytest.mark.parametrize("name", ["Session", "continuous", "generate_typed", "logits_processor", "trace"])

@@ -14,9 +14,11 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, StaleAutomaton, StateFileError
+from logitkit.protocol import leaves
 from logitkit.runtime.constraint_state import ConstraintState
 from tests.core.misbehaving import Counter
 from tests.core.state_files import BOTH, PENALTY, TWO, VOCABULARY, context, refuse, rewrite, some_state
+from tests.registry import BOS, EOS, ids, vocabulary
 
 SAVED_BY_0_2 = Path(__file__).parent / "saved_by_0_2"
 
@@ -212,6 +214,45 @@ def test_a_chain_of_version_0_2_is_what_it_was() -> None:
     )
     results = [chain.process_logits(s, torch.ones(1, 4), context)[1] for s in (state, loaded)]
     assert torch.equal(*results)
+
+
+def test_a_thinking_budget_of_version_0_2_is_what_it_was() -> None:
+    """Rows with a part of their end marker, without any, and ended; then also those of another budget."""
+    one, two = lk.ThinkingBudget(3, "-0\n", vocabulary()), lk.ThinkingBudget(1, "<s>", vocabulary(), "1")
+    prompts = lk.Context.of([ids(b"1"), [], ids(b"1", b"a")], vocabulary_size=72)
+    outputs = torch.tensor([[*ids(b"a", b"b", b"-0"), -1], [*ids(b"a", b"b", b"c"), EOS], [*ids(b"a"), -1, -1, -1]])
+    sections = torch.tensor([[*ids(b"a", b"a")], [*ids(b"a", b"1,")], [BOS, -1]])
+    first = one.advance(one.init_state(prompts), outputs)
+    both = lk.concatenate([first, two.advance(two.init_state(prompts), sections)])
+    for name, wanted, forced in (
+        ("thinking", first, [True, False, False]),
+        ("thinking-sections", both, [True, False, False, True, False, False]),
+    ):
+        states, rows = [wanted, lk.load_state(SAVED_BY_0_2 / f"{name}.safetensors", one)], len(forced)
+        context = lk.Context.of([[]] * rows, vocabulary_size=72)
+        assert one.is_forced(states[1]).tolist() == forced
+        assert one.is_dead(states[1]).tolist()[:3] == [False, True, False]
+        for token in (None, *ids(b"\n", b"a", b"1", b"b")):
+            if token is not None:
+                states = [one.advance(state, torch.full((rows,), token)) for state in states]
+            assert all(map(torch.equal, *map(leaves, states)))
+            logits = [one.process_logits(state, torch.ones(rows, 72), context)[1] for state in states]
+            assert torch.equal(*logits)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({"state.spent": torch.tensor([1, -1, 1])}, "state is corrupt: spent is not an integer from 0"),
+        ({"state.inside": torch.tensor([3, 3, 99])}, "states of a section"),
+        ({"state.spent": torch.zeros(3)}, "the tensors of its state have other dtypes"),
+        ({"state.more": torch.zeros(3)}, "which no version of it had"),
+    ],
+)
+def test_a_corrupt_budget_of_version_0_2_is_refused(path: Path, tensors: dict[str, Tensor], message: str) -> None:
+    path.write_bytes((SAVED_BY_0_2 / "thinking.safetensors").read_bytes())
+    rewrite(path, tensors=tensors)
+    refuse(path, lk.ThinkingBudget(3, "-0\n", vocabulary()), message)
 
 
 @pytest.mark.parametrize(

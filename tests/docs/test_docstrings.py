@@ -13,6 +13,7 @@ MODULES = [
     "logitkit_adapters.transformers",
     "logitkit_adapters.mlx_lm",
     "logitkit_adapters.llama_cpp",
+    "logitkit_adapters.onnxruntime_genai",
 ]
 
 

@@ -13,6 +13,8 @@ from tests.docs.pages import ROOT, examples, pages
 
 # These have tests beside those of their subject.
 ELSEWHERE = {
+    "docs/mlx-vlm.md": "tests/adapters/test_mlx_vlm_page.py",
+    "docs/servers.md": "tests/serving/test_page.py",
     "docs/vllm.md": "tests/adapters_vllm/test_page.py",
     "docs/vllm-at-scale.md": "tests/adapters_vllm/test_page.py",
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import logitkit
-from logitkit import languages, tools
+from logitkit import languages, tools, training
 from logitkit.configuration import KINDS
 from logitkit.explaining import explanation
 from tests.docs.built_site import build
@@ -41,10 +41,12 @@ def test_every_public_name_is_documented_once(site: Path) -> None:
     of_tools = [name.removeprefix("tools.") for name in found if name.startswith("tools.")]
     assert sorted(of_tools) == sorted(set(tools.__all__) - set(logitkit.__all__))
     assert {"output_types.output_type_of", "output_types.OutputType"} <= set(found)
+    of_training = {name for name in found if name.startswith("training.")}
+    assert {name.rpartition(".")[2] for name in of_training} == {*training.__all__}
     of_explanations = {name for name in found if name.startswith("explaining.")}
     assert {name.rpartition(".")[2] for name in of_explanations} == {*explanation.__all__}
     not_at_the_top = {"constraints.healing.HealedPrompt", "sessions.sequence_parts.CacheDropped"}
-    found = [n for n in found if n not in of_explanations | not_at_the_top]
+    found = [n for n in found if n not in of_explanations | of_training | not_at_the_top]
     others = [n.rpartition(".")[2] for n in found if not n.startswith(("languages.", "tools.", "output_types."))]
     assert sorted(others) == sorted(logitkit.__all__)
 

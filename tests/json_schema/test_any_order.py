@@ -123,10 +123,14 @@ def test_limits_are_named() -> None:
         "additionalProperties": False,
     }
     with pytest.raises(UnsupportedSchema, match=r"9 listed names.*allowed are 8"):
-        json_schema(many, any_order=True).constraint(VOCABULARY)
+        json_schema(many, any_order=True).constraint(VOCABULARY, closing=True)
+    with pytest.raises(UnsupportedSchema, match=r"9 listed names.*allowed are 8"):
+        xml_arguments(many, any_order=True).constraint(VOCABULARY)
     document = {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": many, "any_order": True}}
     with pytest.raises(UnsupportedSchema, match=r"format\.json_schema"):
-        structural_tag_language(document).constraint(VOCABULARY)
+        structural_tag_language(document).constraint(VOCABULARY, closing=True)
+    text = "{" + ",".join(f'"p{i}":{i}' for i in (5, 0, 8, 2, 1, 7, 3)) + "}"
+    assert structural_tag_language(document).constraint(VOCABULARY).matches(text)
     at_least = {"type": "object", "properties": {"a": {}}, "minProperties": 3, "required": ["a"]}
     with pytest.raises(UnsupportedSchema, match="at least 2 different names that are not listed"):
         json_schema(at_least, any_order=True).constraint(VOCABULARY)

@@ -23,15 +23,16 @@ MOST_SECONDS, MOST_MEGABYTES = 6, 500
 
 # In a process of its own: memory that once was taken tells of all that came before.
 SCRIPT = """
-import json, resource, sys, time
+import json, time
 import logitkit as lk
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from tests.json_schema.hostile_schemas import SCHEMAS, tried
+from tests.peak_memory import peak_megabytes
 from tests.vocabularies import tekken
 
 vocabulary = tekken()
 lk.JsonSchema(True, vocabulary)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_megabytes()
 for name in tried():
     begin = time.process_time()
     try:
@@ -40,8 +41,7 @@ for name in tried():
     except (UnsupportedSchema, ConfigurationError) as error:
         said = type(error).__name__
     seconds = time.process_time() - begin
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(json.dumps([name, said, seconds, peak / (2**20 if sys.platform == "darwin" else 2**10)]))
+    print(json.dumps([name, said, seconds, peak_megabytes() - before]))
 """
 
 

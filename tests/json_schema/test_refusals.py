@@ -87,7 +87,8 @@ REFUSALS = {
         *("#", "uniqueItems", "whether they are different", "[{},{}]", "[1]"),
     ),
     "different names": Refusal(
-        {"type": "object", "minProperties": 3}, "#", "minProperties", "3 different names", '{"a":1}', "[]"
+        {"type": "object", "propertyNames": {"pattern": "^[a-c]{6}$"}, "minProperties": 800},
+        *("#", "minProperties", "800 different names", '{"aaaaaa":1}', "[]"),
     ),
     "fine steps": Refusal(
         {"type": "number", "multipleOf": 0.123456789}, "#", "multipleOf", "too many remainders", "1", '"a"'

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from itertools import product
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import logitkit as lk
 from logitkit.errors import UnsupportedSchema
+from logitkit.json_schema import object_plan
 from logitkit.languages import json_schema
 from tests.json_schema.acceptance import BYTES, acceptor, nested
 from tests.json_schema.canonical import canonical
@@ -76,6 +78,18 @@ SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
         "abxy",
     ),
     "what was not looked at": ({"properties": {"a": {}}, "unevaluatedProperties": INTEGER}, "bxy"),
+    # A row remembers all names of these.
+    "two names": ({"minProperties": 2}, ""),
+    "two names beside a declared one": ({"minProperties": 2, "properties": {"a": {}}}, ""),
+    "two names beside a required one": ({"minProperties": 3, "required": ["a"]}, ""),
+    "two names of a pattern": (
+        {"minProperties": 2, "patternProperties": {"^[a-z]{2}$|^[xy]$": INTEGER}, "additionalProperties": False},
+        "",
+    ),
+    "not one": ({"not": {"maxProperties": 1}}, ""),
+    "two names, or another one": ({"oneOf": [{"minProperties": 2}, {"required": ["a"]}]}, ""),
+    "two names, all of one type": ({"minProperties": 2, "additionalProperties": INTEGER}, ""),
+    "exactly two names": ({"minProperties": 2, "maxProperties": 2, "propertyNames": {"pattern": "^[a-x]"}}, ""),
     "exactly one": ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "minProperties": 2}, "xy"),
 }
 
@@ -96,20 +110,10 @@ def test_names_that_come_twice(name: str) -> None:
     assert twice <= set(free), "what a schema knows comes once"
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"minProperties": 2},
-        {"minProperties": 2, "properties": {"a": {}}},
-        {"minProperties": 3, "required": ["a"]},
-        {"minProperties": 2, "patternProperties": {"^[a-z]{2}$": INTEGER}, "additionalProperties": False},
-        {"not": {"maxProperties": 1}},
-        {"allOf": [{"not": {"additionalProperties": INTEGER}}, {"not": {"additionalProperties": {"type": "null"}}}]},
-        {"oneOf": [{"minProperties": 2}, {"required": ["a"]}]},
-    ],
-    ids=str,
-)
-def test_what_names_that_come_twice_would_make_wrong_is_refused(schema: dict[str, Any]) -> None:
+def test_what_names_that_come_twice_would_make_wrong_is_refused() -> None:
+    schema = {
+        "allOf": [{"not": {"additionalProperties": INTEGER}}, {"not": {"additionalProperties": {"type": "null"}}}]
+    }
     with pytest.raises(UnsupportedSchema, match=r"different names|names are different"):
         acceptor({"type": "object", **schema})
 
@@ -179,3 +183,23 @@ def test_a_few_hundred_possible_names_come_once() -> None:
     assert accepts('{"n003":1,"n200":1,"n255":1}')
     assert not accepts('{"n003":1,"n003":1}')
     assert not accepts('{"n200":1,"n003":1}')
+
+
+def test_required_names_need_not_be_looked_for_among_others() -> None:
+    """The greatest number of names that are looked for does not count those that must be there anyway."""
+    schema = {
+        "type": "object",
+        "properties": {name: {"const": 1} for name in "abc"},
+        "required": [*"abc"],
+        "minProperties": 5,
+        "additionalProperties": {"const": 2},
+    }
+    with mock.patch.object(object_plan, "MOST_WANTED", 2):
+        accepts = acceptor(schema)
+        for others in product("xyz", repeat=3):
+            for count in range(4):
+                text = "{" + ",".join(['"a":1,"b":1,"c":1', *[f'"{name}":2' for name in others[:count]]]) + "}"
+                different = len({*others[:count]}) == count
+                assert accepts(text) == (different and judge(schema).is_valid(json.loads(text)))
+        with pytest.raises(UnsupportedSchema, match="for more than 2 of them, a row cannot remember them"):
+            acceptor({**schema, "minProperties": 6})

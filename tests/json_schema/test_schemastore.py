@@ -22,7 +22,8 @@ SERVER = {
 def corpus(folder: Path) -> Path:
     """Write four schemas: one with documents, of which one is refused, and one that is not valid."""
     (folder / SCHEMAS).mkdir(parents=True)
-    several = {"anyOf": [{"propertyNames": {"pattern": p}, "minProperties": 3} for p in ("^a", "^b")]}
+    names = [f"^{letter}[a-c]{{6}}$" for letter in "ab"]
+    several = {"anyOf": [{"propertyNames": {"pattern": pattern}, "minProperties": 800} for pattern in names]}
     written = {
         "server": SERVER,
         "port": {"type": "integer", "maximum": 65535},

@@ -11,7 +11,7 @@ import pytest
 
 import logitkit as lk
 from logitkit import languages
-from logitkit.errors import UnsupportedSchema
+from logitkit.errors import ConfigurationError, UnsupportedSchema
 from tests.json_schema.acceptance import BYTES
 from tests.json_schema.judge import judge
 
@@ -69,6 +69,39 @@ CASES = {
 }
 
 
+# Each with the values of which arrays are made.
+UNIONS: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "two equal ones": ({"items": {"enum": [ONE, TWO, LIST]}, "not": {"uniqueItems": True}}, [ONE, TWO, LIST, 1]),
+    "two equal ones among the first": (
+        {"prefixItems": [{"enum": [1, 2]}, {"enum": [2, 3]}], "items": False, "not": {"uniqueItems": True}},
+        [1, 2, 3],
+    ),
+    "none are ever equal": ({"prefixItems": [{"const": 1}], "items": False, "not": {"uniqueItems": True}}, [1, 2]),
+    "two equal ones or one of three": (
+        {"items": {"type": "boolean"}, "oneOf": [{"uniqueItems": True}, {"minItems": 3}]},
+        [True, False],
+    ),
+    "included": (
+        {"anyOf": [{"items": {"type": "string"}, "uniqueItems": True, "minItems": 1}, {"items": {"type": "string"}}]},
+        ["a", "b", 1],
+    ),
+    "included in any": (
+        {
+            "anyOf": [
+                {"uniqueItems": True, "maxItems": 2},
+                {"maxItems": 3},
+                {"maxItems": 3, "not": {"uniqueItems": True}},
+            ]
+        },
+        ["a", 1],
+    ),
+    "not included": (
+        {"anyOf": [{"items": {"enum": ["a", "b"]}, "uniqueItems": True}, {"items": {"type": "string"}, "maxItems": 1}]},
+        ["a", "b", "c"],
+    ),
+}
+
+
 def _spellings(value: Any) -> Iterator[str]:
     """Return the texts of a value with the members of its objects in each order."""
     if isinstance(value, dict):
@@ -91,6 +124,35 @@ def test_each_valid_array_has_one_spelling(case: Case) -> None:
         for array in map(list, product(case.values, repeat=count)):
             accepted = [text for text in _spellings(array) if dfa.accepts(text.encode())]
             assert len(accepted) == validator.is_valid(array), array
+
+
+@pytest.mark.parametrize("name", UNIONS)
+def test_unions_and_negations_hold_the_same_arrays(name: str) -> None:
+    """No row needs to remember these: sets that others include are left out, and those of few values have states."""
+    more, values = UNIONS[name]
+    schema = {"type": "array", **more}
+    validator = judge(schema)
+    arrays = [array for count in range(5) for array in map(list, product(values, repeat=count))]
+    if not any(map(validator.is_valid, arrays)):
+        with pytest.raises(ConfigurationError, match="no value satisfies the schema"):
+            lk.JsonSchema(schema, BYTES)
+        return
+    dfa = lk.JsonSchema(schema, BYTES).nested_dfa()
+    for array in arrays:
+        accepted = [text for text in _spellings(array) if dfa.accepts(text.encode())]
+        assert len(accepted) == validator.is_valid(array), array
+
+
+@pytest.mark.parametrize("items", [{"type": "string"}, {"type": "object"}])
+def test_two_equal_ones_of_many_values_are_refused(items: dict[str, Any]) -> None:
+    schema = {"type": "array", "items": items, "not": {"uniqueItems": True}}
+    with pytest.raises(UnsupportedSchema, match="asks for two equal items, and an automaton cannot tell") as error:
+        lk.JsonSchema(schema, BYTES)
+    assert (error.value.pointer, error.value.keyword) == ("#/not", "uniqueItems")
+    with pytest.warns(UserWarning, match="'uniqueItems' at #/not"):
+        lax = lk.JsonSchema(schema, BYTES, lax=True)
+    # Without the condition, there are only more arrays.
+    assert lax.nested_dfa().accepts(b'["a","b"]' if items["type"] == "string" else b'[{"a":1},{}]')
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -144,6 +206,17 @@ def test_many_values_are_remembered_by_rows(items: dict[str, Any]) -> None:
     ) as error:
         constraint.nested_dfa()
     assert error.value.keyword == "uniqueItems"
+
+
+@pytest.mark.parametrize("count", [10, 11, 12])
+def test_rows_remember_what_would_take_many_states(count: int) -> None:
+    """In a part of another constraint, where no row remembers items, there are states for all sets of up to 12 values."""
+    schema = {"type": "array", "items": {"enum": [*range(count)]}, "uniqueItems": True, "maxItems": 3}
+    constraint = lk.JsonSchema(schema, BYTES)
+    assert (constraint.automaton.remembers is not None) == (count > 10)
+    dfa = constraint.nested_dfa()
+    assert dfa.accepts(b"[1,0,2]")
+    assert not dfa.accepts(b"[1,0,1]")
 
 
 def test_few_of_many_items_are_possible() -> None:

@@ -62,7 +62,9 @@ def test_of_the_corpus(name: str, case: Case) -> None:
 @given(schemas, st.integers(0, 2**32))
 def test_of_generated_schemas(name: str, whitespace: Any, schema: Any, seed: int) -> None:
     try:
-        lk.JsonSchema(schema, VOCABULARIES[name](), whitespace=whitespace)
+        # With a budget, a row cannot remember names or items.
+        for closing in (False, BUDGET):
+            lk.JsonSchema(schema, VOCABULARIES[name](), whitespace=whitespace, closing=closing)
     except (UnsupportedSchema, ConfigurationError):
         assume(condition=False)
     check(schema, VOCABULARIES[name](), seed, whitespace=whitespace)

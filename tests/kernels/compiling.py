@@ -46,6 +46,7 @@ STEPS = (
     ("Grammar palindromes", torch.float32),
     ("StopStrings texts", torch.float32),
     ("ThinkingBudget of three", torch.float32),
+    ("ThinkingBudget with everything", torch.float32),
 )
 LISTS = lk.LogitBias({1: 2.0}), lk.RepetitionPenalty(1.2), lk.FrequencyPenalty(0.2), lk.BanTokens([1])
 # Other processors whose steps are compiled, with a long window where one program has all of it.

@@ -150,6 +150,8 @@ def test_random_rows(kind: str) -> None:
         with tensor_path():
             state, processor = mixed(kind, chance), processors_of(kind)[0]
         for _ in range(2):
+            if kind == "thinking":
+                state = processor.close(state, [chance.random() < 0.3 for _ in range(6)])
             with tensor_path():
                 tokens = drawn(processor, state, chance, liked, 5)
             before = [leaf.clone() for leaf in leaves(state)]

@@ -132,7 +132,10 @@ def weather(city: str) -> str:
     return city
 
 
-@pytest.mark.parametrize("options", [{}, {"choice": "required", "parallel": False}, {"answer": Invoice}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"choice": "required", "parallel": False}, {"answer": Invoice}, {"unique": True}, {"parallel_calls": (1, 2)}],
+)
 def test_tools_give_a_turn(options: dict[str, Any]) -> None:
     tools = lk.Tools([weather], **options)
     output = output_type_of(tools)
@@ -144,7 +147,8 @@ def test_tools_give_a_turn(options: dict[str, Any]) -> None:
     # The same turn from its configuration, which knows neither the function nor the model.
     built = lk.from_config(output.config(closing=True), BYTES)
     assert built.closing is True  # type: ignore[attr-defined]
-    for turn in (text, '{"number": 1, "due": "2024-01-01", "paid": true}', "Rain.", text + "\n" + text):
+    several = [text + f"\n{text}" * more for more in range(4)]
+    for turn in (*several, '{"number": 1, "due": "2024-01-01", "paid": true}', "Rain."):
         assert allows(built, turn) == allows(output.constraint(BYTES), turn), turn
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import safetensors.torch  # noqa: F401  (so that what it changes is not blamed on the package)
 import torch
 
-ENGINES = ("llama_cpp", "logitkit_adapters", "mlx", "mlx_lm", "transformers", "vllm")
+ENGINES = ("llama_cpp", "logitkit_adapters", "mlx", "mlx_lm", "mlx_vlm", "onnxruntime_genai", "transformers", "vllm")
 
 
 def global_settings() -> dict[str, object]:

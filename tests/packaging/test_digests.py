@@ -30,10 +30,11 @@ ALLOWED = {
     "patterns/charset.py hash": "the hash of an object, which dictionaries compare by its ranges",
     "runtime/row_mask.py hash": "masks with equal samples are compared in full",
     "tokens/bias.py hash": "the hash of an object, which dictionaries compare by its bias",
+    "tokens/sequence_bias.py hash": "the hash of an object, which dictionaries compare by its bias",
     "tracking/requests.py blake2b": "the number of a random stream",
     "vocabulary/vocabulary.py hash": "the hash of an object, which dictionaries compare by its SHA-256",
-    "demo/gguf_model.py part of a digest": "the name of a file that the user's own process writes and compares with its content",
-    "mlx_lm/files.py checksum": "against mistakes, since a state's file is not signed: see `sessions.checksum`",
+    "demo/cached_files.py part of a digest": "the name of a file that the user's process writes and compares with its content",
+    "mlx/weights.py checksum": "against mistakes, since a state's file is not signed: see `sessions.checksum`",
     "transformers/model.py checksum": "against mistakes, since a state's file is not signed: see `sessions.checksum`",
     "vllm/requests.py blake2b": "the number of a random stream",
 }

@@ -49,6 +49,7 @@ def test_wheel(built: Path) -> None:
     assert names == sources()
     assert {"logitkit/py.typed", "logitkit_adapters/py.typed"} <= names
     assert "logitkit_adapters/demo/model/model.safetensors" in names
+    assert "logitkit_adapters/demo/model/model.onnx" in names
     assert "logitkit = logitkit_adapters.cli:main" in scripts
     assert "Apache License" in licence
     assert metadata["License-Expression"] == "Apache-2.0"
@@ -61,7 +62,7 @@ def test_wheel(built: Path) -> None:
     assert "Typing :: Typed" in classifiers
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert set(metadata.get_all("Provides-Extra", [])) == {
-        *("transformers", "mlx", "llama-cpp", "vllm", "explain", "all"),
+        *("transformers", "mlx", "mlx-vlm", "llama-cpp", "onnx", "vllm", "explain", "all"),
     }
     description = str(metadata.get_payload())
     assert "https://raw.githubusercontent.com/logitkit/logitkit/main/docs/pictures/explanation.svg" in description

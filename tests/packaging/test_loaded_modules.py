@@ -14,6 +14,7 @@ MOST, MOST_WITH_PATTERN = 180, 225
 ENGINES = {
     "transformers": "from logitkit_adapters.transformers import logits_processor",
     "mlx_lm": "from logitkit_adapters.mlx_lm import logits_processor",
+    "mlx_vlm": "from logitkit_adapters.mlx_vlm import logits_processor",
     "llama_cpp": "from logitkit_adapters.llama_cpp import logits_processor",
 }
 NOT_LOADED = ("logitkit_adapters.sessions", "logitkit.tools", "logitkit.json_schema", "logitkit.configuration")

@@ -106,7 +106,25 @@ def check_llama_cpp() -> None:
     assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", text), text
 
 
-ENGINES = {"transformers": check_transformers, "mlx_lm": check_mlx_lm, "llama_cpp": check_llama_cpp}
+def check_onnxruntime_genai() -> None:
+    import onnxruntime_genai
+
+    from logitkit_adapters.demo import onnx_dir
+    from logitkit_adapters.onnxruntime_genai import Tokenizer, generate, vocabulary
+
+    model = onnxruntime_genai.Model(str(onnx_dir()))
+    tokenizer = Tokenizer(model, onnx_dir())
+    date = lk.Regex(r"\d{4}-\d{2}-\d{2}", vocabulary(tokenizer))
+    text = generate(model, tokenizer, "The invoice is dated", date, max_new_tokens=20).text
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", text), text
+
+
+ENGINES = {
+    "transformers": check_transformers,
+    "mlx_lm": check_mlx_lm,
+    "llama_cpp": check_llama_cpp,
+    "onnxruntime_genai": check_onnxruntime_genai,
+}
 
 
 def main(part: str) -> None:

@@ -109,6 +109,13 @@ NEUTRAL: list[lk.Processor[Any]] = [
     lk.TopNSigma(0),
     lk.TopNSigma(-1),
     lk.TopA(0),
+    lk.TopH(0),
+    lk.EpsilonCutoff(0),
+    lk.EtaCutoff(0),
+    lk.PLess(enabled=False),
+    lk.TailFree(1),
+    lk.DynamicTemperature(1, 1, 0.5),
+    lk.QuadraticSmoothing(0, 2),
     lk.Xtc(0),
     lk.Xtc(1, 0.6),
 ]
@@ -122,6 +129,18 @@ SHARP: list[lk.Processor[Any]] = [
     *(lk.TypicalP(p) for p in (0.01, 0.9)),
     *(lk.TopNSigma(n) for n in (0.01, 1, 3)),
     *(lk.TopA(a) for a in (1e-30, 0.1, 1)),
+    *(lk.TopH(h) for h in (1e-30, 0.4, 1)),
+    lk.TopH(0.5, candidates=7),
+    *(lk.EpsilonCutoff(e) for e in (1e-30, 0.05, 1)),
+    lk.EpsilonCutoff(0.3, min_tokens_to_keep=12),
+    *(lk.EtaCutoff(e) for e in (1e-30, 0.05, 1)),
+    lk.EtaCutoff(0.3, min_tokens_to_keep=12),
+    lk.PLess(),
+    lk.PLess(relaxed=True),
+    *(lk.TailFree(z) for z in (0, 0.5, 0.99)),
+    lk.TailFree(0.2, min_tokens_to_keep=7),
+    *(lk.DynamicTemperature(*p) for p in ((0.1, 1.5), (0.5, 2, 0.7), (1e-4, 1e4), (1, 1.5, 0))),
+    *(lk.QuadraticSmoothing(*p) for p in ((0.2,), (1e4,), (0.3, 2), (1e-4, 3))),
     *(lk.Xtc(1, t) for t in (0, 0.01, 0.1, 0.5)),
 ]
 
@@ -273,7 +292,8 @@ def test_a_corrupt_state_is_refused(processor: Any, field: str, value: float, pr
 
 
 def test_a_constraint_may_not_follow_a_truncation() -> None:
-    for truncation in [one for one in SHARP if not isinstance(one, lk.Temperature)]:
+    shapes = lk.Temperature, lk.DynamicTemperature, lk.QuadraticSmoothing
+    for truncation in [one for one in SHARP if not isinstance(one, shapes)]:
         lk.chain(lk.BanTokens([1]), lk.Temperature(0.5), truncation)
         with pytest.raises(ConfigurationError, match="BanTokens after the truncation"):
             lk.chain(truncation, lk.BanTokens([1]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -18,6 +19,8 @@ from transformers import (
 )
 
 import logitkit as lk
+from logitkit.runtime.host_logits import HostRow
+from logitkit.sampling import top_p
 from tests.batches import same_bits
 from tests.processors.both_paths import both_paths, host, ordinary, tied
 from tests.processors.four_logits import NEVER
@@ -52,6 +55,43 @@ def test_top_p_is_that_of_transformers(seed: int, width: int, p: float, keep: in
     logits = tied(seed, width)
     ours, theirs = both_paths(lk.TopP(p, keep), logits), warper(IDS, logits.clone())
     assert same_bits(ours.sort(1).values, theirs.sort(1).values)
+
+
+@given(
+    seeds, st.sampled_from([40, 4099, 20_000]), st.sampled_from([0.5, 2.0, 5.0, 9.0]), st.floats(0, 1), st.booleans()
+)
+def test_top_p_is_that_of_transformers_at_the_edges_of_its_sums(
+    seed: int, width: int, scale: float, place: float, masked: bool
+) -> None:
+    """Where only the likely tokens are sorted, a cut must not move, although the sums of others round in another way."""
+    logits = torch.randn(1, width, generator=torch.Generator().manual_seed(seed)) * scale
+    if masked:
+        logits[:, : width // 3] = -torch.inf
+    # With p at the very number of a sum, the last bit decides.
+    sums = logits.sort(1).values.softmax(1).cumsum(1)[0]
+    cut = float(sums[min(width - 1, int((sums < place).sum()))])
+    for p in (1 - cut, 1 - math.nextafter(cut, 1), 1 - cut * (1 - 1e-7), 1 - cut * (1 - 1e-4)):
+        if 0 <= p < 1:
+            assert same_bits(after_top_p(p, logits), TopPLogitsWarper(p)(IDS, logits.clone()))
+
+
+def test_top_p_sorts_only_likely_tokens_where_that_is_certain() -> None:
+    logits = torch.randn(1, 4099, generator=torch.Generator().manual_seed(0)) * 5
+    flat, row = logits[0].numpy() / 10, HostRow(logits[0].numpy(), -np.inf, logits[0].numpy(), float(logits.max()))
+    found = top_p.cut_of_likely(row, 0.1)
+    assert found is not None
+    rising, gone = found
+    assert 0 < gone < len(rising) < 4099 // top_p.FEW_LIKELY
+    assert top_p.cut_of_likely(HostRow(flat, -np.inf, flat, float(flat.max())), 0.1) is None
+    edge = float(logits[0].double().sort().values.softmax(0).cumsum(0)[-20])
+    assert top_p.cut_of_likely(row, edge) is None
+    assert top_p.cut_of_likely(row, edge * 0.999) is not None
+
+
+def after_top_p(p: float, logits: torch.Tensor) -> torch.Tensor:
+    context = lk.Context.of([[]] * len(logits), logits.shape[1])
+    processor = lk.TopP(p)
+    return processor.process_logits(processor.init_state(context), logits.clone(), context)[1]
 
 
 @given(seeds, columns, st.sampled_from([1e-9, 0.001, 0.05, 0.3, 0.9, 1.0]), least)

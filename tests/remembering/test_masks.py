@@ -101,6 +101,10 @@ NAMED = {
     "properties": {"a": {"enum": [1, 2, 10, 11]}, "b": {"type": "boolean"}},
     "additionalProperties": False,
 }
+WORDS = {"type": "string", "pattern": "^[ab]{0,3}$"}
+NUMBERS = {"type": "integer", "minimum": 0, "maximum": 13}
+MIXED_ITEMS = {"anyOf": [NUMBERS, {"enum": ["a", "b"]}]}
+MIXED = [*range(14), "a", "b"]
 # Each with all values that may satisfy it: jsonschema decides.
 LANGUAGES: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "words": (array({"type": "string", "pattern": "^[ab]{0,3}$"}, maxItems=3), [*arrays(words("ab", 3), 3)]),
@@ -165,6 +169,23 @@ LANGUAGES: dict[str, tuple[dict[str, Any], list[Any]]] = {
             "additionalProperties": False,
         },
         [{"a": one, "b": 1} for one in arrays(words("ab", 3), 2)],
+    ),
+    "any of two sets": (
+        {"anyOf": [array(WORDS, maxItems=2), array(NUMBERS, minItems=1, maxItems=2), array(MIXED_ITEMS, maxItems=1)]},
+        [*arrays([*MIXED, *words("ab", 3)], 2)],
+    ),
+    "one of two sets": (
+        {"oneOf": [array(NUMBERS, minItems=1, maxItems=3), array(MIXED_ITEMS, minItems=2, maxItems=2)]},
+        [*arrays(MIXED, 3)],
+    ),
+    "from two items on": (
+        {"type": "array", "items": WORDS, "maxItems": 3, "if": {"minItems": 2}, "then": {"uniqueItems": True}},
+        [*arrays(words("ab", 3), 3)],
+    ),
+    "eleven values": (array({"enum": [*range(10), "a"]}, maxItems=3, minItems=1), [*arrays([*range(10), "a"], 3)]),
+    "not equal ones": (
+        {"type": "array", "items": NUMBERS, "maxItems": 3, "not": {"not": {"uniqueItems": True}}},
+        [*arrays(range(14), 3)],
     ),
 }
 

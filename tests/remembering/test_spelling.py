@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logitkit.runtime.remembering.known_objects import KnownObjects
 from logitkit.runtime.remembering.spelling import spelled_number, spelled_object
 
 NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,3})(\.[0-9]{1,3})?([eE][+-]?[0-9]{1,2})?", fullmatch=True)
@@ -44,14 +45,14 @@ def test_numbers_too_long_for_python_are_compared(one: str, other: str) -> None:
 
 @given(st.lists(st.lists(st.tuples(NAMES, st.integers(0, 2)), max_size=4), min_size=2, max_size=5))
 def test_equal_objects_have_one_text(objects: list[list[tuple[str, int]]]) -> None:
-    known: dict[frozenset[tuple[bytes, bytes]], bytes] = {}
+    known = KnownObjects()
     texts = []
     for members in objects:
         written = [(f'"{name}"'.encode(), str(value).encode()) for name, value in members]
         text = b"{" + b",".join(b"%s:%s" % member for member in written) + b"}"
         spelled, key = spelled_object(text, written, known) if written else (text, None)
         if key is not None:
-            known[key] = spelled
+            known = known.plus(key, tuple([name for name, _ in written]), spelled)
         assert json.loads(spelled) == dict(members)
         texts.append(spelled)
     for one, first in zip(texts, objects, strict=True):

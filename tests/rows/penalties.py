@@ -37,6 +37,23 @@ def _n_gram(name: str, n: int, window: int | None = None, include_prompt: bool =
     )
 
 
+def _prompt_n_gram(n: int) -> Row:
+    name = f"EncoderNoRepeatNGram of {n}"
+    return Row(name, "prompt n-gram", lambda v: lk.EncoderNoRepeatNGram(n), TEXT, masks=True, sized=False)
+
+
+def _decay(name: str, start: int, factor: float, *more: int) -> Row:
+    def make(v: lk.Vocabulary) -> lk.LengthDecay:
+        return lk.LengthDecay(start, factor, [*more, *v.eos_ids])
+
+    return Row(f"LengthDecay{name}", "decay", make, TEXT, masks=False)
+
+
+def _encoder(penalty: float) -> Row:
+    name = f"EncoderRepetitionPenalty of {penalty:g}"
+    return Row(name, "prompt repetition", lambda v: lk.EncoderRepetitionPenalty(penalty), TEXT, masks=False)
+
+
 def _dry(name: str, multiplier: float, **more: Any) -> Row:
     return Row(f"Dry{name}", "dry", lambda v: lk.Dry(multiplier, **{"vocabulary": v, **more}), TEXT, masks=False)
 
@@ -52,6 +69,12 @@ ROWS: tuple[Row, ...] = (
     _n_gram(" in 6 of output", 1, 6, include_prompt=False),
     _n_gram("", 2),
     _n_gram(" in 5", 3, 5),
+    *(_prompt_n_gram(n) for n in (0, 2, 4)),
+    _decay("", 1, 1.3),
+    _decay(" of several at once", 0, 1e4, 71),
+    _decay(" the other way", 2, 0.5),
+    _decay(" of nothing", 0, 1),
+    *(_encoder(penalty) for penalty in (1.0, 1.5, 0.2)),
     Row("RepetitionPenalty", "repetition", lambda v: lk.RepetitionPenalty(1.3), TEXT, masks=False),
     Row(
         "RepetitionPenalty of output",

@@ -9,12 +9,12 @@ from logitkit.vocabulary import Marker
 from tests.rows.row import BOS, EOS, PAD, TEXT, Row, ids
 
 
-def _budget(name: str, tokens: int, end: Marker, start: Marker | None, *runs: tuple[int, ...]) -> Row:
+def _budget(name: str, tokens: int, end: Any, start: Marker | None, *runs: tuple[int, ...], **options: Any) -> Row:
     # Logits that it does not force stay unchanged, including columns after the vocabulary.
     return Row(
         f"ThinkingBudget {name}",
         "thinking",
-        lambda v: lk.ThinkingBudget(tokens, end, v, start),
+        lambda v: lk.ThinkingBudget(tokens, end, v, start, **options),
         runs,
         masks=True,
         sized=False,
@@ -29,6 +29,66 @@ ROWS: tuple[Row, ...] = (
     _budget("by name", 1, "<s>", "1", (*ids(b"1,", b"a"), BOS, *ids(b"a"), EOS), (*ids(b"10"), EOS, PAD)),
     _budget("around a name", 2, "\n<s>a", "1", (*ids(b"1,", b"\n"), BOS, *ids(b"a"), EOS), (*ids(b"10", b"b"), EOS)),
     _budget("from id to text", 1, "og", BOS, (BOS, *ids(b"a", b"og"), BOS), (*ids(b"a"), BOS, *ids(b"b", b"o", b"g"))),
+    _budget(
+        "with several ends",
+        2,
+        ["og", "<s>", "-0"],
+        None,
+        (*ids(b"a", b"-0", b"a", b"b"), EOS),
+        (*ids(b"a", b"b", b"o", b"g", b"c"), EOS, PAD),
+        (*ids(b"a"), BOS, *ids(b"a"), EOS),
+    ),
+    _budget(
+        "with a message",
+        1,
+        "<s>",
+        "1",
+        (*ids(b"1", b"\xc3", b"\xa9", b"\n", b"ab"), BOS, *ids(b"a"), EOS),
+        (*ids(b"1,", b"\n", b"a", b"b"), BOS, EOS, PAD),
+        message="\nab",
+    ),
+    _budget(
+        "with a grace",
+        1,
+        "og",
+        None,
+        (*ids(b"a", b"b", b"-", b".", b"og", b"c"), EOS),
+        (*ids(b"a", b"\n", b"o", b"g"), EOS),
+        (*ids(b"a", b"a", b"a", b"a", b"og", b"."), EOS),
+        grace=3,
+    ),
+    _budget(
+        "with a minimum",
+        4,
+        [BOS, "og"],
+        "1",
+        (*ids(b"1", b"a", b"o", b"a", b"dog"), EOS),
+        (*ids(b"1,", b"cat", b"b"), BOS, *ids(b"og"), EOS),
+        min_tokens=2,
+    ),
+    _budget(
+        "with pauses",
+        1,
+        "og",
+        None,
+        (BOS, *ids(b"a", b"b", b"-", b"a", b"og"), EOS),
+        (*ids(b"[", b"1", b"2", b"1", b"]", b"a", b"o", b"g"), EOS, PAD),
+        pause=[("<s>", "-"), ("[", "]")],
+    ),
+    _budget(
+        "with everything",
+        2,
+        ["<s>", "og"],
+        "1",
+        (*ids(b"1,", b"a", b"a", b"a", b".", b"-", b"0"), BOS, *ids(b"b"), EOS),
+        (*ids(b"1", b"{", b"1", b"2", b"3", b"}", b"a", b"b", b"c", b"a\xc3", b"\xa9", b"-0"), BOS, EOS),
+        (*ids(b"1", b"a", b"b", b"\n", b"-0"), BOS, *ids(b"1", b"a", b"b", b"dog"), EOS, PAD),
+        message="-0",
+        grace=4,
+        grace_at=[".", "\n"],
+        min_tokens=1,
+        pause=[("{", "}")],
+    ),
     _budget("between equals", 1, "--", "--", ids(b"-", b"-", b"a", b"-", b"-"), ids(b"-", b"-", b"-", b"-", b"a")),
 )
 

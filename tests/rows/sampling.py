@@ -12,6 +12,10 @@ def _truncates(name: str, kind: str, processor: lk.Processor[Any]) -> Row:
     return Row(name, kind, lambda v: processor, TEXT, masks=True, sized=False, compares=True)
 
 
+def _reshapes(name: str, kind: str, processor: lk.Processor[Any]) -> Row:
+    return Row(name, kind, lambda v: processor, TEXT, masks=False, compares=True)
+
+
 ROWS: tuple[Row, ...] = (
     Row("Temperature", "temperature", lambda v: lk.Temperature(0.7), TEXT, masks=False, compares=True),
     Row("Temperature, least", "temperature", lambda v: lk.Temperature(1e-4), TEXT, masks=False, compares=True),
@@ -33,6 +37,27 @@ ROWS: tuple[Row, ...] = (
     _truncates("TypicalP of 1", "typical", lk.TypicalP(1)),
     _truncates("TopNSigma", "sigma", lk.TopNSigma(1)),
     _truncates("TopNSigma of 0", "sigma", lk.TopNSigma(0)),
+    _truncates("EpsilonCutoff", "epsilon", lk.EpsilonCutoff(0.03)),
+    _truncates("EpsilonCutoff of at least 3", "epsilon", lk.EpsilonCutoff(1, min_tokens_to_keep=3)),
+    _truncates("EpsilonCutoff of 0", "epsilon", lk.EpsilonCutoff(0)),
+    _truncates("EtaCutoff", "eta", lk.EtaCutoff(0.03)),
+    _truncates("EtaCutoff of at least 3", "eta", lk.EtaCutoff(1, min_tokens_to_keep=3)),
+    _truncates("EtaCutoff of 0", "eta", lk.EtaCutoff(0)),
+    _truncates("TopH", "top h", lk.TopH(0.4)),
+    _truncates("TopH of 5", "top h", lk.TopH(0.9, candidates=5)),
+    _truncates("TopH of 0", "top h", lk.TopH(0)),
+    _truncates("PLess", "p-less", lk.PLess()),
+    _truncates("PLess, relaxed", "p-less", lk.PLess(relaxed=True)),
+    _truncates("PLess, never", "p-less", lk.PLess(enabled=False)),
+    _truncates("TailFree", "tail free", lk.TailFree(0.9)),
+    _truncates("TailFree of at least 9", "tail free", lk.TailFree(0.1, min_tokens_to_keep=9)),
+    _truncates("TailFree of 1", "tail free", lk.TailFree(1)),
+    _reshapes("DynamicTemperature", "dynamic", lk.DynamicTemperature(0.5, 1.8)),
+    _reshapes("DynamicTemperature, curved", "dynamic", lk.DynamicTemperature(1e-4, 3, 0.7)),
+    _reshapes("DynamicTemperature of 1", "dynamic", lk.DynamicTemperature(1, 1)),
+    _reshapes("QuadraticSmoothing", "quadratic", lk.QuadraticSmoothing(0.3)),
+    _reshapes("QuadraticSmoothing, curved", "quadratic", lk.QuadraticSmoothing(0.2, 2.5)),
+    _reshapes("QuadraticSmoothing of 0", "quadratic", lk.QuadraticSmoothing(0)),
     _truncates("Xtc", "xtc", lk.Xtc(0.5, 0.1, seed=7)),
     _truncates("Xtc, always", "xtc", lk.Xtc(1, 0.02)),
     _truncates("Xtc, never", "xtc", lk.Xtc(0)),

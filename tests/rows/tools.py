@@ -56,4 +56,17 @@ ROWS: tuple[Row, ...] = (
         answer={"type": "integer"},
         parallel=False,
     ),
+    _row(
+        "order",
+        (
+            *ids(b"[", b"[", b"dog", b"-", b"{", b"}", b"]", b",", b"[", b"[", b"c"),
+            *ids(b"a", b"t", b"-", b"{", b"}", b"]"),
+            EOS,
+            PAD,
+        ),
+        ids(b"[", b"[", b"d", b"o", b"g", b"-", b"{"),
+        unique=True,
+        allowed_after={"cat": ["dog"]},
+        parallel_calls=(2, None),
+    ),
 )

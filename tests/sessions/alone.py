@@ -15,9 +15,13 @@ from tests.sessions.engines import loaded
 
 def alone(name: str, prompt: list[int], count: int, processor: Any = None, model: Any = None) -> list[int]:
     """Return the new tokens of the engine's own greedy search, EOS included."""
-    return {"transformers": by_transformers, "mlx-lm": by_mlx_lm, "llama.cpp": by_llama_cpp}[name](
-        loaded(name)[0] if model is None else model, prompt, count, processor
-    )
+    own = {
+        "transformers": by_transformers,
+        "mlx-lm": by_mlx_lm,
+        "llama.cpp": by_llama_cpp,
+        "onnxruntime-genai": by_onnxruntime_genai,
+    }
+    return own[name](loaded(name)[0] if model is None else model, prompt, count, processor)
 
 
 def by_transformers(model: Any, prompt: list[int], count: int, processor: Any, **options: Any) -> list[int]:
@@ -87,3 +91,22 @@ def drawn(seed: int) -> lk.Stateless:
         return torch.full_like(logits, -torch.inf).scatter_(1, token[:, None], 0.0)
 
     return lk.Stateless(only)
+
+
+def by_onnxruntime_genai(model: Any, prompt: list[int], count: int, processor: Any) -> list[int]:
+    import numpy as np
+    import onnxruntime_genai as og
+
+    from logitkit_adapters.onnxruntime_genai import generate
+
+    if processor is not None:
+        return generate(model, None, prompt, processor, max_new_tokens=count).token_ids[0]
+    parameters: Any = og.GeneratorParams(model)
+    parameters.set_search_options(max_length=len(prompt) + count)
+    generator: Any = og.Generator(model, parameters)
+    generator.append_tokens(np.array(prompt, np.int32))
+    found: list[int] = []
+    while not generator.is_done():
+        generator.generate_next_token()
+        found.append(int(generator.get_next_tokens()[0]))
+    return found

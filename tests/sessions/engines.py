@@ -1,4 +1,4 @@
-"""The shipped model in three engines, and counters of what is fed to them."""
+"""The shipped model in four engines, and counters of what is fed to them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from logitkit_adapters.demo import gguf_path, model_dir
+from logitkit_adapters.demo import gguf_path, model_dir, onnx_dir
 
-ENGINES = ("transformers", "mlx-lm", "llama.cpp")
+ENGINES = ("transformers", "mlx-lm", "llama.cpp", "onnxruntime-genai")
+
+# Those whose caches can be copied and written to files. A generator of ONNX Runtime GenAI can only be cut: see
+# tests/adapters/test_onnxruntime_genai_sessions.py.
+COPYING = ENGINES[:3]
 
 
 @cache
@@ -24,6 +28,13 @@ def loaded(name: str) -> tuple[Any, Any]:
         import mlx_lm
 
         return mlx_lm.load(str(model_dir()))[:2]
+    if name == "onnxruntime-genai":
+        import onnxruntime_genai
+
+        from logitkit_adapters.onnxruntime_genai import Tokenizer
+
+        model = onnxruntime_genai.Model(str(onnx_dir()))
+        return model, Tokenizer(model, onnx_dir())
     import llama_cpp
 
     return (
@@ -49,6 +60,10 @@ def watched(model: Any) -> Iterator[list[int]]:
         with _reported_by_vllm(model) as fed:
             yield fed
         return
+    if hasattr(model, "device_type"):
+        with _fed_to_generators() as fed:
+            yield fed
+        return
     owner, name = (model, "eval") if hasattr(model, "n_ctx") else (type(model), "__call__")
     whole = getattr(owner, name)
 
@@ -64,6 +79,25 @@ def watched(model: Any) -> Iterator[list[int]]:
             del model.eval
         else:
             setattr(owner, name, whole)
+
+
+@contextmanager
+def _fed_to_generators() -> Iterator[list[int]]:
+    """Collect the number of tokens that are appended to generators of ONNX Runtime GenAI."""
+    import onnxruntime_genai
+
+    fed: list[int] = []
+    whole = onnxruntime_genai.Generator.append_tokens
+
+    def watching(generator: Any, tokens: Any) -> None:
+        fed.append(len(tokens))
+        whole(generator, tokens)
+
+    onnxruntime_genai.Generator.append_tokens = watching
+    try:
+        yield fed
+    finally:
+        onnxruntime_genai.Generator.append_tokens = whole
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from logitkit.sessions import prefix_tree
 from logitkit_adapters.sessions import Session, cached_sequences
 from logitkit_adapters.sessions import cached_sequences as ready_sequences
 from tests.sessions.alone import alone
-from tests.sessions.engines import ENGINES, loaded, watched
+from tests.sessions.engines import COPYING, ENGINES, loaded, watched
 from tests.sessions.test_caches_that_cannot_be_cut import sliding
 from tests.sessions.work import lines_of
 
@@ -44,7 +44,7 @@ def take_turns(name: str, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tu
     return copied, session
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", COPYING)
 def test_conversations_in_turns_are_gone_on_from_without_a_copy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     copied, session = take_turns(name, monkeypatch)
     # llama.cpp has one context, from which and to which a cache is copied.

@@ -16,18 +16,20 @@ import torch
 import logitkit as lk
 import logitkit_adapters.llama_cpp
 import logitkit_adapters.mlx_lm
+import logitkit_adapters.onnxruntime_genai
 import logitkit_adapters.transformers
 from logitkit import SequenceState
 from logitkit.sessions.sequence_parts import CacheDropped
 from logitkit_adapters.sessions import continuous
 from tests.sessions.continuation import PROMPTS
-from tests.sessions.engines import ENGINES, loaded, watched
+from tests.sessions.engines import COPYING, ENGINES, loaded, watched
 from tests.sessions.one_layer import fresh_llama, random_llama
 
 MODULES = {
     "transformers": logitkit_adapters.transformers,
     "mlx-lm": logitkit_adapters.mlx_lm,
     "llama.cpp": logitkit_adapters.llama_cpp,
+    "onnxruntime-genai": logitkit_adapters.onnxruntime_genai,
 }
 
 
@@ -50,6 +52,7 @@ def test_saved_states_go_on(engine: str, tmp_path: Path) -> None:
     assert text(loaded_state, max_new_tokens=5, carry_state=True).rows == text(s, max_new_tokens=5).rows
 
 
+@pytest.mark.parametrize("engine", COPYING)
 def test_a_cache_that_another_state_has_replaced_is_recomputed(engine: str, tmp_path: Path) -> None:
     text = generator(engine)
     first, second = (text(prompt, max_new_tokens=2) for prompt in PROMPTS[:2])
@@ -69,6 +72,7 @@ def test_a_cache_that_another_state_has_replaced_is_recomputed(engine: str, tmp_
     assert max(fed) == 1
 
 
+@pytest.mark.parametrize("engine", COPYING)
 @pytest.mark.parametrize("samples", [1, 2])
 def test_what_is_made_of_a_loaded_state_keeps_the_cache(engine: str, samples: int, tmp_path: Path) -> None:
     model = loaded(engine)[0]
@@ -157,6 +161,7 @@ def saved_and_continued(engine: str, folder: Path) -> list[str]:
     return wanted
 
 
+@pytest.mark.parametrize("engine", COPYING)
 def test_a_cache_of_another_model_or_a_broken_one_is_recomputed(engine: str, tmp_path: Path) -> None:
     text = generator(engine)
     s = text(PROMPTS[:2], max_new_tokens=3)

@@ -15,7 +15,7 @@ from logitkit.sessions.sequence_parts import CacheDropped
 from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import vocabulary
 from tests.sessions.continuation import PROMPT, PROMPTS, check_weights, lengths
-from tests.sessions.engines import ENGINES, loaded, watched
+from tests.sessions.engines import COPYING, ENGINES, loaded, watched
 from tests.sessions.failing import Failing
 
 
@@ -67,6 +67,7 @@ def test_samples_in_parts_and_their_branches(engine: str) -> None:
     )
 
 
+@pytest.mark.parametrize("engine", COPYING)
 def test_prefix_slices_keep_the_cache(engine: str) -> None:
     text = generator(engine)
     s = text(PROMPTS, max_new_tokens=6)

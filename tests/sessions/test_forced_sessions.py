@@ -60,8 +60,14 @@ def test_keys_of_an_object_take_no_passes_where_a_text_has_one_tokenization(kind
     assert (sum(fed), row.positions_saved) == (row.positions_fed, unfed)
     assert row.positions_fed == len(ids) + len(text) - unfed
     # In mlx-lm the last token of several is a call of its own. Feeding ahead, `generate` of mlx-lm calls once more;
-    # that of llama.cpp runs in a context of its own here, which is not watched.
-    calls = {"transformers": (4, len(text) + 1), "mlx-lm": (7, len(text) + 3), "llama.cpp": (4, 0)}
+    # that of llama.cpp runs in a context of its own here, which is not watched. ONNX Runtime GenAI is only watched where a
+    # generator is given tokens.
+    calls = {
+        "transformers": (4, len(text) + 1),
+        "mlx-lm": (7, len(text) + 3),
+        "llama.cpp": (4, 0),
+        "onnxruntime-genai": (4, 1),
+    }
     assert (len(fed), len(fed_alone)) == calls[engine]
 
 

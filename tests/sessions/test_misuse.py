@@ -10,6 +10,7 @@ import pytest
 import logitkit as lk
 import logitkit_adapters.llama_cpp
 import logitkit_adapters.mlx_lm
+import logitkit_adapters.onnxruntime_genai
 import logitkit_adapters.transformers
 from logitkit.errors import ConfigurationError, VocabularyError
 from tests.sessions.engines import loaded
@@ -20,6 +21,7 @@ MODULES: dict[str, Any] = {
     "transformers": logitkit_adapters.transformers,
     "mlx-lm": logitkit_adapters.mlx_lm,
     "llama.cpp": logitkit_adapters.llama_cpp,
+    "onnxruntime-genai": logitkit_adapters.onnxruntime_genai,
 }
 
 
@@ -27,7 +29,10 @@ def calls(engine: str, given: Any) -> Iterator[Any]:
     """Yield each call of an engine that takes a processor."""
     module, (model, tokenizer) = MODULES[engine], loaded(engine)
     session = module.Session(model, tokenizer)
-    yield lambda: module.logits_processor(given, model if tokenizer is None else tokenizer)
+    if engine == "onnxruntime-genai":
+        yield lambda: module.generate(model, tokenizer, PROMPT, given, max_new_tokens=2)
+    else:
+        yield lambda: module.logits_processor(given, model if tokenizer is None else tokenizer)
     yield lambda: module.generate_typed(model, tokenizer, PROMPT, given, max_new_tokens=2)
     yield lambda: module.generate_typed(model, tokenizer, PROMPT, int, max_new_tokens=2, processor=given)
     yield lambda: module.trace(model, tokenizer, PROMPT, given)

@@ -110,6 +110,7 @@ def test_chats(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mlx._tokenizer, "chat_template", TEMPLATE)
     monkeypatch.setitem(mlx.__dict__, "has_chat_template", True)
     monkeypatch.setitem(llama.metadata, "tokenizer.chat_template", TEMPLATE)
+    monkeypatch.setattr(type(loaded("onnxruntime-genai")[1]), "chat_template", TEMPLATE)
     wanted = writer(AS_TEXT)
     assert writer(CHAT) == writer([CHAT]) == wanted
     assert writer([CHAT, CHAT[:1]]) == [*wanted, *writer("user: Is it?\nbot:")]

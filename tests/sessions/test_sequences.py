@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from logitkit_adapters.sessions import engine_of
-from tests.sessions.engines import ENGINES, loaded, watched
+from tests.sessions.engines import COPYING, ENGINES, loaded, watched
 from tests.sessions.in_threads import in_threads
 
 IDS = [280, 661, 509, 277, 372, 81, 87, 338, 311, 1086]
@@ -72,9 +72,11 @@ def test_a_fork_and_its_origin_do_not_affect_each_other(engine: Any) -> None:
     assert near(first, engine.new().feed([*IDS, 5]))
     assert near(second, engine.new().feed([*IDS, 6]))
     assert near(one.feed([7]), engine.new().feed([*IDS, 5, 7]))
-    assert (one.positions_fed, other.positions_fed) == (12, 1)  # no position was computed twice
+    # No position was computed twice, unless the cache cannot be copied.
+    assert (one.positions_fed, other.positions_fed) == (12, 11 if engine.moves else 1)
 
 
+@pytest.mark.parametrize("engine", COPYING, indirect=True)
 def test_what_was_saved_can_be_gone_on_from_anywhere_and_any_number_of_times(engine: Any) -> None:
     sequence = engine.new()
     sequence.feed(IDS)
@@ -97,6 +99,7 @@ def test_what_was_saved_later_goes_on_from_what_was_saved_before(engine: Any) ->
     assert near(engine.restore(saved, 9).feed(IDS[9:]), engine.new().feed(IDS))
 
 
+@pytest.mark.parametrize("engine", COPYING, indirect=True)
 def test_a_shift_moves_positions_to_the_front(engine: Any) -> None:
     engine.check_shift()
     sequence = engine.new()
@@ -121,6 +124,7 @@ def test_the_positions_that_it_says_it_fed_are_those_that_the_model_saw(engine: 
     assert sum(fed) == sequence.positions_fed == 11
 
 
+@pytest.mark.parametrize("engine", COPYING, indirect=True)
 def test_a_sequence_is_resumed_without_a_copy_where_that_saves_one(engine: Any) -> None:
     sequence = engine.new()
     sequence.feed(IDS)

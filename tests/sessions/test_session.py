@@ -14,7 +14,7 @@ from logitkit.errors import ConfigurationError
 from logitkit_adapters.demo import model_dir
 from logitkit_adapters.sessions import Session
 from tests.sessions.alone import alone, drawn
-from tests.sessions.engines import ENGINES, loaded, watched
+from tests.sessions.engines import COPYING, ENGINES, loaded, watched
 
 PROMPT = [280, 661, 509, 277, 372, 81, 87, 338, 311, 1086]
 OTHER = [509, 280, 661, 1086, 90, 33]
@@ -98,6 +98,7 @@ def bfloat16(engine: str) -> Any:
     return model
 
 
+@pytest.mark.parametrize("name", COPYING)
 def test_the_plan_is_that_of_the_tokens_that_are_held(name: str) -> None:
     with Session(*loaded(name), max_length=256) as session:
         first = session.generate(PROMPT, max_new_tokens=5)
@@ -202,6 +203,7 @@ def test_a_processor_sees_the_whole_history_whatever_was_cached(name: str) -> No
             assert once == [(len(prompt), [*prompt, *row.token_ids[:n]]) for n in range(len(row.token_ids))]
 
 
+@pytest.mark.parametrize("name", COPYING)
 def test_conversations_share_a_beginning_and_the_least_recently_used_goes_first(name: str) -> None:
     system = PROMPT * 2
     first, second, third = ([*system, *tail] for tail in ([7, 8, 9], [44, 45, 46], [120, 130, 140]))
@@ -245,6 +247,8 @@ def test_texts_are_encoded_and_decoded_as_the_engine_does(name: str) -> None:
         # It takes the space off that an output begins with.
         expected = mlx_lm.generate(model, tokenizer, "The price of", max_tokens=6)
         assert expected
+    elif name == "onnxruntime-genai":
+        expected = tokenizer.decode(alone(name, tokenizer.encode("The price of"), 6))
     else:
         expected = model.create_completion("The price of", max_tokens=6, temperature=0)["choices"][0]["text"]
     assert result.text.endswith(expected)

@@ -8,7 +8,7 @@ import pytest
 
 from logitkit_adapters.sessions import Session
 from tests.sessions.alone import alone
-from tests.sessions.engines import ENGINES, loaded
+from tests.sessions.engines import COPYING, ENGINES, loaded
 from tests.sessions.failing import Failing
 
 PROMPT = [280, 661, 509, 277, 372, 81, 87, 338, 311, 1086]
@@ -21,6 +21,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize("error", [RuntimeError("no"), KeyboardInterrupt()], ids=["error", "interruption"])
 @pytest.mark.parametrize("at", [0, 3])
+@pytest.mark.parametrize("name", COPYING)
 def test_a_processor_that_raises_leaves_the_session_usable(name: str, error: BaseException, at: int) -> None:
     with Session(*loaded(name), max_length=256) as session:
         session.generate(PROMPT, max_new_tokens=4)
@@ -36,6 +37,7 @@ def test_a_processor_that_raises_leaves_the_session_usable(name: str, error: Bas
 
 @pytest.mark.parametrize("error", [RuntimeError("no"), KeyboardInterrupt()], ids=["error", "interruption"])
 @pytest.mark.parametrize("after", [False, True], ids=["before the pass", "behind the pass"])
+@pytest.mark.parametrize("name", COPYING)
 def test_a_forward_pass_that_fails_leaves_the_session_usable(
     name: str, error: BaseException, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

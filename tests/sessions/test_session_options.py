@@ -181,7 +181,14 @@ def test_beams_are_those_of_continuous(session: Session, penalty: float, vocabul
 def given_of(session: Session) -> tuple[Any, Any]:
     """Return the model and the tokenizer of a session."""
     name = type(session._engine).__module__.split(".")[1]
-    return loaded({"transformers": "transformers", "mlx_lm": "mlx-lm", "llama_cpp": "llama.cpp"}[name])
+    return loaded(
+        {
+            "transformers": "transformers",
+            "mlx_lm": "mlx-lm",
+            "llama_cpp": "llama.cpp",
+            "onnxruntime_genai": "onnxruntime-genai",
+        }[name]
+    )
 
 
 @pytest.mark.parametrize("kind", ["free", "bytes", "forced", "empty"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,3 +144,22 @@ def test_wrong_options() -> None:
         continuous(model, tokenizer, tempo=1)
     with pytest.raises(ConfigurationError, match="prompt is None"):
         text.stream(None)  # type: ignore[arg-type]
+
+
+UNREAD = """
+from logitkit_adapters.sessions import continuous
+from logitkit_adapters.transformers import generate_typed
+from tests.sessions.engines import loaded
+
+model, tokenizer = loaded("transformers")
+typed = generate_typed(model, tokenizer, "x ", list[int], stream=True, max_new_tokens=40)
+states = continuous(model, tokenizer, max_new_tokens=9).stream("The price is ")
+print(bool(next(typed)), bool(next(states)))
+"""
+
+
+def test_a_program_may_end_before_it_has_read_a_stream() -> None:
+    """Python frees the rest of the stream when it shuts down, where torch aborts the process."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", UNREAD], cwd=root, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, ["True", "True"]), done.stderr[-2000:]

@@ -1,6 +1,7 @@
-"""Compare each format with the chat templates in a folder, such as `models/templates` of llama.cpp.
+"""Compare formats with the chat templates of other projects, such as those in `models/templates` of llama.cpp.
 
-`python -m tests.tools.chat_templates FOLDER` renders past calls by each template and reads them back.
+`python -m tests.tools.chat_templates FOLDER...` derives a format from each template in some folders, and prints a table in
+Markdown. Where a format is known by name, it compares the two, and also renders past calls by the template and reads them back.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from logitkit import ToolCall, Tools
+from logitkit import ToolCall, ToolFormat, Tools
 from logitkit.errors import ConfigurationError
-from logitkit.tools.formats import detect
+from logitkit.tools.formats import TOOL_FORMATS, detect
 from tests.tools.turns import EOS, TOOLS, ids_of, same, vocabulary
 
 # Names of templates, the format that they write, and the text that ends a turn.
@@ -30,7 +31,6 @@ KNOWN = {
     "openai-gpt-oss-120b": ("harmony", "<|call|>"),
     "unsloth-mistral-Devstral-Small-2507": ("mistral", "</s>"),
 }
-UNKNOWN = ["google-gemma-2-2b-it", "Mistral-Small-3.2-24B-Instruct-2506", "mistralai-Mistral-Nemo-Instruct-2407"]
 CALLS = [
     ToolCall("get_weather", {"city": 'Bö"nn\n<x>', "days": 2}),
     ToolCall("ping", {}),
@@ -91,25 +91,62 @@ def check(name: str, template: str) -> None:
         assert (turn.outside_at, turn.problem, turn.text.strip()) == (None, None, ""), (name, text)
 
 
-def check_unknown(name: str, template: str) -> None:
-    """Check that a template of another format is not taken for a known one."""
+# Known formats that differ from what their templates write, and why.
+DIFFERENT = {
+    "qwen_coder": "the template writes `True` and `None` between tags; the known format has `true` and `null`",
+    "harmony": "the known format has the two orders in which the models write a call, and the template one",
+}
+
+
+def verdict(template: str) -> tuple[str, str]:
+    """Return what is derived from a template, in one word and in a sentence."""
     try:
-        form = detect(template)
-    except ConfigurationError:
-        return
-    raise AssertionError(f"{name} was taken for {form.name}")
+        form = ToolFormat.from_chat_template(template)
+    except ConfigurationError as error:
+        reason = str(error).partition(". The template rendered")[0].partition(". Give a ToolFormat")[0]
+        reason = reason.removeprefix("the format of tool calls cannot be derived from the chat template: ")
+        return ("no calls" if "does not write calls" in reason else "not derived"), reason.replace("|", "\\|")
+    style = {"json": "JSON", "xml": "tags", "python": "Python"}[form.arguments]
+    ids = "{id}" in form.call_begin + form.name_end + form.call_end
+    numbers = "{number}" in form.call_begin + form.name_end + form.call_end
+    more = [
+        *(["ASCII only"] if form.strings == "ascii" else []),
+        *(["strings as in Python"] if form.strings == "python" else []),
+        *(["CDATA sections"] if form.cdata else []),
+        *(["ids"] if ids else []),
+        *(["numbers"] if numbers else []),
+        *(["one call in a turn"] if form.separator is None else []),
+        *([f'as `"{form.name}"`'] if form.name in TOOL_FORMATS else []),
+    ]
+    return "proved", ", ".join([style, *more])
 
 
-def main(folder: Path) -> None:
-    """Check all templates of a folder that are known here, and print what each check said."""
-    for name in (*KNOWN, *UNKNOWN):
-        file = folder / f"{name}.jinja"
-        if not file.exists():
-            print(f"{name}: not in the folder")
-            continue
-        (check if name in KNOWN else check_unknown)(name, file.read_text("utf-8"))
-        print(f"{name}: {KNOWN[name][0] if name in KNOWN else 'unknown'}, as expected")
+def table(folders: list[Path]) -> dict[str, tuple[str, str]]:
+    """Print the verdict on each template of some folders, and return them by name."""
+    found: dict[str, tuple[str, str]] = {}
+    for folder in folders:
+        for file in sorted(folder.glob("*.jinja")):
+            name = file.stem.removeprefix("tool_chat_template_")
+            found[f"{folder.name}: {name}"] = said = verdict(file.read_text("utf-8"))
+            print(f"| {folder.name} | {name} | {said[0]} | {said[1]} |", flush=True)
+    write = [word for word, _ in found.values() if word != "no calls"]
+    print(f"\nproved: {write.count('proved')} of {len(write)} templates that write calls")
+    return found
+
+
+def main(folders: list[Path]) -> None:
+    """Print the table, and check the templates that are known here."""
+    table(folders)
+    for name in KNOWN:
+        for file in (folder / f"{name}.jinja" for folder in folders):
+            if not file.exists():
+                continue
+            template = file.read_text("utf-8")
+            check(name, template)
+            form = ToolFormat.from_chat_template(template)
+            same = form.name == KNOWN[name][0]
+            print(f"{name}: {'the known format' if same else DIFFERENT[KNOWN[name][0]]}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main([Path(argument) for argument in sys.argv[1:]])

@@ -11,10 +11,9 @@ from pydantic import BaseModel
 from logitkit import JsonSchema, ToolCall, Tools
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.languages import regex
-from logitkit.tools.formats import TOOL_FORMATS
 from logitkit.tools.turn import CallStarted, TextDelta
 from tests.tools.test_turns import NAMES
-from tests.tools.turns import EOS, TOOLS, ids_of, same, tools_of, vocabulary
+from tests.tools.turns import EOS, FORMATS, TOOLS, ids_of, same, tools_of, vocabulary
 
 
 class Person(BaseModel):
@@ -30,7 +29,7 @@ class Note(BaseModel):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("called", ["Bob", "ping", "<tool_call>", "get_weather"])
 def test_an_answer_may_begin_like_a_call(name: str, called: str) -> None:
-    form = TOOL_FORMATS[name]
+    form = FORMATS[name]
     tools = Tools(TOOLS, form, answer=Person)
     text = form.text_begin + json.dumps({"name": called, "age": 5})
     ids = [*ids_of(form.text_begin, form), *json.dumps({"name": called, "age": 5}).encode(), EOS]
@@ -60,7 +59,7 @@ def test_an_answer_that_is_a_pattern_may_begin_like_a_call() -> None:
 @pytest.mark.parametrize("answer", [Note.model_json_schema(), True, {"type": "object"}])
 def test_answers_may_nest_without_limit_beside_calls(name: str, answer: Any) -> None:
     """A call is followed beside any other object, as far as both may go on."""
-    form = TOOL_FORMATS[name]
+    form = FORMATS[name]
     constraint = Tools(TOOLS, form, answer=answer).constraint(vocabulary(form))
     alone = JsonSchema(answer, vocabulary(form))
     begin = form.heads[0][0].removeprefix(form.text_begin)
@@ -79,12 +78,12 @@ def test_answers_may_nest_without_limit_beside_calls(name: str, answer: Any) -> 
     assert constraint.matches(Tools(TOOLS, form).write([ToolCall("ping", {})]))
     # A type has only its own members, so it cannot have the arguments of a call.
     assert Tools(TOOLS, form, answer=Note).parse('{"name": "x"}').complete
-    assert tools_of("hermes").constraint(vocabulary(TOOL_FORMATS["hermes"]))
+    assert tools_of("hermes").constraint(vocabulary(FORMATS["hermes"]))
 
 
 @pytest.mark.parametrize("name", ["llama3_json", "json"])
 def test_a_pattern_that_could_be_a_call_is_refused_by_name(name: str) -> None:
-    form = TOOL_FORMATS[name]
+    form = FORMATS[name]
     any_arguments = [{"name": "any", "parameters": {"additionalProperties": True}}]
     with pytest.raises(
         ConfigurationError, match=f"in the format '{name}' a call begins with .*, and so may the answer"
@@ -98,7 +97,7 @@ NOTHING = {"type": "object", "properties": {"x": False}, "required": ["x"]}
 
 @pytest.mark.parametrize("name", ["hermes", "qwen_coder", "mistral"])
 def test_errors_name_the_tool(name: str) -> None:
-    form = TOOL_FORMATS[name]
+    form = FORMATS[name]
     some = [*TOOLS, {"name": "bad", "parameters": BACKREFERENCE}]
     with pytest.raises(UnsupportedSchema, match=r"^'pattern' at tools\['bad'\]#/properties/x: a backreference"):
         Tools(some, form).constraint(vocabulary(form))

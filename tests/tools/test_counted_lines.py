@@ -14,9 +14,9 @@ import logitkit as lk
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.string_set import StringSet
 from logitkit.languages import sequence, xml_arguments
+from logitkit.languages.raw_strings import texts_without
 from logitkit.languages.text_fragments import text_fragment
 from logitkit.languages.value_ends import ValueEnds
-from logitkit.languages.xml_members import texts_without
 from logitkit.limits import DEFAULT_LIMITS
 from tests.examples import examples
 from tests.tools.limited_items import ITEMS, count_few

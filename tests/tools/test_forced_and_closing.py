@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from logitkit import Context, ToolCall, Tools, forced_run
-from logitkit.tools.formats import TOOL_FORMATS
 from tests.tools.test_turns import NAMES
-from tests.tools.turns import EOS, TOOLS, get_weather, ids_of, vocabulary
+from tests.tools.turns import EOS, FORMATS, TOOLS, get_weather, ids_of, vocabulary
 
 CALL = ToolCall("get_weather", {"city": "Bonn", "days": 3, "unit": "F"})
 # Its members are not listed, so their names are followed beside those that are.
@@ -25,7 +24,7 @@ OPEN: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tags_names_and_keys_are_forced(name: str) -> None:
-    form = TOOL_FORMATS[name]
+    form = FORMATS[name]
     tools = Tools([get_weather], form, choice="required", parallel=False)
     constraint, text = tools.constraint(vocabulary(form)), tools.write([CALL])
     ids = [*ids_of(text, form), EOS]
@@ -38,8 +37,8 @@ def test_tags_names_and_keys_are_forced(name: str) -> None:
         run = run or [ids[at]]
         state = constraint.advance(state, torch.tensor([run]))
         at += len(run)
-    # The model chooses the values, and where a member may end or go on.
-    assert len(free) < 25
+    # The model chooses the values, ids, and where a member may end or go on.
+    assert len(free) < 25 + 9 * ("{id}" in form.call_begin)
     assert "get_weather" not in free
     assert "days" not in free
 
@@ -47,7 +46,7 @@ def test_tags_names_and_keys_are_forced(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seed", range(3))
 def test_random_turns_are_complete_in_time(name: str, seed: int) -> None:
-    form, chance, limit = TOOL_FORMATS[name], random.Random(seed), 330
+    form, chance, limit = FORMATS[name], random.Random(seed), 330
     answers = [None, {**OPEN, "additionalProperties": False}]
     reasoning = [None, *([20, True] if form.reasoning_end else [])][seed % (3 if form.reasoning_end else 1)]
     tools = Tools(TOOLS, form, reasoning=reasoning, answer=answers[seed % 2])
@@ -66,7 +65,7 @@ def test_random_turns_are_complete_in_time(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("budget", [True, 40])
 def test_a_limit_far_away_changes_nothing(name: str, budget: int) -> None:
-    form, v = TOOL_FORMATS[name], vocabulary(TOOL_FORMATS[name])
+    form, v = FORMATS[name], vocabulary(FORMATS[name])
     reasoning = budget if form.reasoning_end else None
     tools = Tools([{"name": "f", "parameters": OPEN}], form, choice="required", reasoning=reasoning)
     free, closing = tools.constraint(v), tools.constraint(v, closing=10**6)

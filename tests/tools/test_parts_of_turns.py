@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from logitkit import ToolCall, Tools
+from logitkit import ToolCall, ToolFormat, Tools
 from logitkit.errors import ConfigurationError
 from logitkit.languages import any_text, regex, sequence
-from logitkit.tools.formats import TOOL_FORMATS
 from logitkit.tools.turn import ReasoningDelta, TextDelta
-from tests.tools.turns import EOS, accepts, ids_of, same, tools_of, vocabulary
+from tests.tools.turns import EOS, FORMATS, accepts, ids_of, same, tools_of, vocabulary
 
-NAMES = list(TOOL_FORMATS)
+NAMES = list(FORMATS)
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen_coder", "deepseek_v31", "mistral", "harmony", "json"])
 def test_reasoning_comes_before_calls(name: str) -> None:
-    form = TOOL_FORMATS[name]
+    form = FORMATS[name]
     tools = Tools([*tools_of(name).tools], form, reasoning=True)
     call = tools.write([ToolCall("ping", {})])
     assert form.reasoning_end is not None
@@ -35,7 +35,7 @@ def test_reasoning_comes_before_calls(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["hermes", "deepseek_v31", "mistral", "harmony"])
 def test_reasoning_ends_within_its_budget(name: str) -> None:
-    form = TOOL_FORMATS[name]
+    form = FORMATS[name]
     tools = Tools([*tools_of(name).tools], form, reasoning=60)
     text = form.reasoning_begin + "Hm." + str(form.reasoning_end)
     assert tools.parse(ids_of(text, form), vocabulary(form)).outside_at is None
@@ -46,7 +46,7 @@ def test_reasoning_ends_within_its_budget(name: str) -> None:
 
 @pytest.mark.parametrize("choice", ["auto", "required"])
 def test_a_budget_in_which_the_end_of_reasoning_cannot_be_written(choice: str) -> None:
-    form = TOOL_FORMATS["mistral"]
+    form = FORMATS["mistral"]
     # The tokens are bytes, and none is [/THINK].
     assert form.reasoning_end not in form.tokens
     says = r"^reasoning is 5, but its end '\[/THINK\]' in .* takes at least 8 tokens, .* give True or at least 7, or"
@@ -57,16 +57,16 @@ def test_a_budget_in_which_the_end_of_reasoning_cannot_be_written(choice: str) -
 
 def test_a_budget_of_an_answer_is_named_as_it_was_given() -> None:
     answer = sequence("<answer>", any_text(until="</answer>", max_tokens=5))
-    tools = Tools([*tools_of("mistral").tools], TOOL_FORMATS["mistral"], choice="none", answer=answer, reasoning=60)
+    tools = Tools([*tools_of("mistral").tools], FORMATS["mistral"], choice="none", answer=answer, reasoning=60)
     with pytest.raises(
         ConfigurationError, match=r"^max_tokens is 5, but the marker '</answer>' takes at least 9 tokens"
     ):
-        tools.constraint(vocabulary(TOOL_FORMATS["mistral"]))
+        tools.constraint(vocabulary(FORMATS["mistral"]))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_choices(name: str) -> None:
-    form = TOOL_FORMATS[name]
+    form = FORMATS[name]
     text, ping = form.text_begin + "Hello", tools_of(name).write([ToolCall("ping", {})])
     weather = tools_of(name).write([ToolCall("get_weather", {"city": "Bonn"})])
     expected = {"auto": (1, 1, 1), "required": (0, 1, 1), "none": (1, 0, 0), "ping": (0, 1, 0)}
@@ -82,7 +82,7 @@ def test_choices(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_answer_is_allowed_in_place_of_a_call(name: str) -> None:
-    form = TOOL_FORMATS[name]
+    form = FORMATS[name]
     answer = {
         "type": "object",
         "properties": {"ok": {"type": "boolean"}},
@@ -100,7 +100,7 @@ def test_an_answer_is_allowed_in_place_of_a_call(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("choice", ["auto", "none"])
 def test_a_trigger_in_a_string_of_an_answer_is_text(name: str, choice: str) -> None:
-    form = TOOL_FORMATS[name]
+    form = FORMATS[name]
     schema = {"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]}
     tools = Tools([*tools_of(name).tools], form, answer=schema, choice=choice)
     for note in ("<tool_call>", "[TOOL_CALLS]", 'a "<tool_call>\\', "\\"):
@@ -117,7 +117,7 @@ def test_a_trigger_in_a_string_of_an_answer_is_text(name: str, choice: str) -> N
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("preamble", [True, False])
 def test_a_trigger_in_an_answer_that_is_a_string_is_text(name: str, preamble: bool) -> None:
-    form = TOOL_FORMATS[name]
+    form = FORMATS[name]
     if preamble and form.trigger is None:
         return
     written = tools_of(name).write([ToolCall("ping", {})])
@@ -137,10 +137,10 @@ def test_a_trigger_in_an_answer_that_is_a_string_is_text(name: str, preamble: bo
         assert same(turn.calls, [ToolCall("ping", {})])
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if TOOL_FORMATS[name].trigger is not None])
+@pytest.mark.parametrize("name", [name for name in NAMES if FORMATS[name].trigger is not None])
 @pytest.mark.parametrize("reasoning", [None, 40])
 def test_a_preamble_stands_before_calls(name: str, reasoning: int | None) -> None:
-    form, ping = TOOL_FORMATS[name], tools_of(name).write([ToolCall("ping", {})])
+    form, ping = FORMATS[name], tools_of(name).write([ToolCall("ping", {})])
     first = form.reasoning_begin + "Hm." + str(form.reasoning_end) if reasoning else ""
     given = [*tools_of(name).tools]
     required = Tools(given, form, choice="required", preamble=True, reasoning=reasoning)
@@ -163,3 +163,17 @@ def test_a_preamble_stands_before_calls(name: str, reasoning: int | None) -> Non
     assert [accepts(answer, form, first + text) for text in ("", "hello", '{"a":[1]}', "[[]]", "5")] == [0, 0, 1, 1, 1]
     assert not accepts(required, form, first + "hello")
     assert not accepts(answer, form, first + "5" + ping + "5")
+
+
+def test_a_trigger_that_is_a_part_of_a_special_token_is_refused() -> None:
+    fields: dict[str, Any] = {
+        "name": "own",
+        "calls_begin": "<|calls|>",
+        "call_begin": "",
+        "name_end": " ",
+        "call_end": ";",
+    }
+    assert ToolFormat(**fields, trigger="<|calls|>", tokens=("<|calls|>",)).trigger == "<|calls|>"
+    assert ToolFormat(**fields, trigger="<|calls").tokens == ()
+    with pytest.raises(ConfigurationError, match=r"a part of the special token '<\|calls\|>'"):
+        ToolFormat(**fields, trigger="<|calls", tokens=("<|calls|>",))

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from logitkit import ToolCall, Tools, Vocabulary
 from logitkit.errors import ConfigurationError
 from logitkit.languages import any_text, regex, sequence, special
-from logitkit.tools.formats import TOOL_FORMATS
 from logitkit.tools.turn import ArgumentsDelta, CallDone, CallStarted, ReasoningDelta, TextDelta
 from tests.examples import examples
 from tests.tools.test_turns import CALLS, NAMES, TEXTS
-from tests.tools.turns import EOS, TOOLS, ids_of, same, tools_of, vocabulary
+from tests.tools.turns import EOS, FORMATS, TOOLS, ids_of, same, tools_of, vocabulary
 
 CHOICES = st.sampled_from(["auto", "required", "none", "ping"])
 
@@ -34,7 +33,7 @@ def cut(text: str, places: list[float]) -> list[str]:
 def test_text_is_read_as_its_ids(
     name: str, calls: list[ToolCall], choice: str, keep: float, junk: str, more: bool
 ) -> None:
-    form, tools = TOOL_FORMATS[name], tools_of(name, choice)
+    form, tools = FORMATS[name], tools_of(name, choice)
     # Inside of a value, the name of a special token is text, but `ids_of` makes it the token.
     assume(not any(token in json.dumps(call.arguments) for call in calls for token in form.tokens))
     try:
@@ -64,7 +63,7 @@ def test_text_is_read_as_its_ids(
     places=st.lists(st.floats(0, 1), max_size=9),
 )
 def test_text_in_pieces_is_read_as_a_whole(name: str, calls: list[ToolCall], before: str, places: list[float]) -> None:
-    form, tools = TOOL_FORMATS[name], tools_of(name)
+    form, tools = FORMATS[name], tools_of(name)
     try:
         text = (before if form.trigger else "") + tools.write(calls[: 1 if form.separator is None else 3])
     except ConfigurationError:
@@ -86,7 +85,7 @@ def test_text_in_pieces_is_read_as_a_whole(name: str, calls: list[ToolCall], bef
 
 @pytest.mark.parametrize("name", ["hermes", "mistral", "harmony"])
 def test_text_comes_as_soon_as_it_is_clear(name: str) -> None:
-    form = TOOL_FORMATS[name]
+    form = FORMATS[name]
     assert form.reasoning_end is not None
     stream = Tools(TOOLS, form, reasoning=True).stream()
     stream.feed(form.reasoning_begin)
@@ -121,7 +120,7 @@ def test_a_turn_that_may_not_end_is_not_complete() -> None:
     assert not tools.parse(ids, vocabulary(tools.form)).complete
     cut_off = tools_of("llama3_json").parse('{"name": "get_w')
     assert (cut_off.complete, cut_off.outside_at) == (False, None)
-    assert not tools_of("llama3_json").parse([*b'{"name": "get_w'], vocabulary(TOOL_FORMATS["llama3_json"])).complete
+    assert not tools_of("llama3_json").parse([*b'{"name": "get_w'], vocabulary(FORMATS["llama3_json"])).complete
     answer = Tools(TOOLS, answer={"type": "integer"})
     assert answer.parse("12").complete
     assert answer.parse("-").complete is False
@@ -141,7 +140,7 @@ def test_text_without_its_special_tokens_is_ambiguous() -> None:
 
 
 def test_the_names_of_a_vocabulary_end_a_text() -> None:
-    form, tools = TOOL_FORMATS["mistral"], tools_of("mistral")
+    form, tools = FORMATS["mistral"], tools_of("mistral")
     special_tokens = {**vocabulary(form).special, "</s>": EOS}
     named = Vocabulary(vocabulary(form).tokens, eos_ids=[EOS], special=special_tokens)
     text = "[TOOL_CALLS]ping[ARGS]{}</s>"
@@ -176,11 +175,11 @@ def test_wrong_pieces_are_refused(given: Any) -> None:
     with pytest.raises(ConfigurationError, match="allowed is a str"):
         tools_of("hermes").stream().feed(given)
     with pytest.raises(ConfigurationError, match="allowed are token ids"):
-        tools_of("hermes").stream(vocabulary(TOOL_FORMATS["hermes"])).feed(str(given))  # type: ignore[arg-type]
+        tools_of("hermes").stream(vocabulary(FORMATS["hermes"])).feed(str(given))  # type: ignore[arg-type]
 
 
 def test_turns_of_text_are_equal_to_turns_of_ids_but_for_positions() -> None:
-    form, tools = TOOL_FORMATS["deepseek_v31"], tools_of("deepseek_v31")
+    form, tools = FORMATS["deepseek_v31"], tools_of("deepseek_v31")
     text = "Hm." + tools.write([ToolCall("ping", {}), ToolCall("get_weather", {"city": "ä"})])
     by_text, by_ids = tools.parse(text), tools.parse([*ids_of(text, form), EOS], vocabulary(form))
     assert same(by_text.calls, [*by_ids.calls])

@@ -14,9 +14,9 @@ from logitkit.errors import ConfigurationError
 from logitkit.tools.formats import TOOL_FORMATS
 from logitkit.tools.turn import ArgumentsDelta, CallDone, CallStarted, TextDelta, Turn
 from tests.examples import examples
-from tests.tools.turns import EOS, accepts, ids_of, same, tools_of, vocabulary
+from tests.tools.turns import EOS, FORMATS, accepts, ids_of, same, tools_of, vocabulary
 
-NAMES = list(TOOL_FORMATS)
+NAMES = list(FORMATS)
 MARKUP = [
     "</tool_call>",
     "</parameter>",
@@ -63,14 +63,18 @@ CALLS = st.lists(
 
 
 def test_all_names_are_known() -> None:
-    assert NAMES == ["qwen_coder", "deepseek_v31", "harmony", "mistral", "hermes", "llama3_json", "json"]
+    known = ["qwen_coder", "deepseek_v31", "harmony", "mistral", "hermes", "llama3_json", "json"]
+    assert list(TOOL_FORMATS) == known
+    own = ["listed", "numbered", "keywords", "told", "bare", "named", "quoted", "twice", "shown", "shown_tags", "ascii"]
+    own += ["between", "typed"]
+    assert [*known, *own] == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=examples(120), deadline=None)
 @given(calls=CALLS)
 def test_what_is_written_is_accepted_and_read_as_the_same_calls(name: str, calls: list[ToolCall]) -> None:
-    form = TOOL_FORMATS[name]
+    form = FORMATS[name]
     if form.separator is None:
         calls = calls[:1]
     tools = tools_of(name)
@@ -78,7 +82,7 @@ def test_what_is_written_is_accepted_and_read_as_the_same_calls(name: str, calls
         text = tools.write(calls)
     except ConfigurationError as error:
         assert form.arguments == "xml"  # the other formats can write any string
-        assert "contains '</parameter>'" in str(error) or "would be read as" in str(error)  # noqa: PT017
+        assert f"contains {form.parameter_ends.marker!r}" in str(error) or "would be read as" in str(error)  # noqa: PT017
         return
     turn = tools.parse([*ids_of_calls(text, calls, form), EOS], vocabulary(form))
     assert same(turn.calls, calls)
@@ -123,13 +127,18 @@ def strings(value: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_with_one_byte_of_the_markup_changed_it_is_not(name: str) -> None:
-    form, required = TOOL_FORMATS[name], tools_of(name, "required")
+    form, required = FORMATS[name], tools_of(name, "required")
     call = ToolCall("get_weather", {"city": "Bonn"})
     text = required.write([call])
-    start = text.index('{"city"') if form.arguments == "json" else text.index("Bonn")
-    stop = text.index("}", start) + 1 if form.arguments == "json" else start + 4
+    in_json = form.arguments.startswith("json")
+    start = text.index('"{' if form.arguments == "json_string" else '{"city"') if in_json else text.index("Bonn")
+    stop = text.index("}", start) + 1 if in_json else start + 4
     assert accepts(required, form, text)
-    for at in [*range(start), *range(stop, len(text))]:
+    # Another id is as good.
+    ids = {
+        at for id_ in ("000000000", "call00000") if id_ in text for at in range(text.index(id_), text.index(id_) + 9)
+    }
+    for at in sorted({*range(start), *range(stop, len(text))} - ids):
         for other in ("x", " ", ""):
             changed = text[:at] + other + text[at + 1 :]
             if changed != text:
@@ -139,7 +148,7 @@ def test_with_one_byte_of_the_markup_changed_it_is_not(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_text_alone_and_text_before_calls(name: str) -> None:
-    form, tools = TOOL_FORMATS[name], tools_of(name)
+    form, tools = FORMATS[name], tools_of(name)
     turn = tools.parse(ids_of(form.text_begin + "Hello < there [", form), vocabulary(form))
     assert (turn.text, turn.calls, turn.problem, turn.outside_at) == ("Hello < there [", (), None, None)
     text = tools.write([ToolCall("ping", {})])
@@ -148,14 +157,14 @@ def test_text_alone_and_text_before_calls(name: str) -> None:
         assert (turn.text, turn.problem, turn.outside_at) == ("Let me see.\n", None, None)
         assert same(turn.calls, [ToolCall("ping", {})])
         count = len(ids_of("Let me see.\n", form))
-        assert turn.calls[0].span == (count, count + len(ids_of(text, form)) - bool(form.calls_end))
+        assert turn.calls[0].span == (count, count + len(ids_of(text, form)) - len(ids_of(form.calls_end, form)))
     else:
         assert turn.calls == ()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stream_has_the_events_of_the_turn(name: str) -> None:
-    form, tools = TOOL_FORMATS[name], tools_of(name)
+    form, tools = FORMATS[name], tools_of(name)
     calls = [ToolCall("get_weather", {"city": "Bö\nnn", "days": 2}), ToolCall("ping", {})][
         : 1 if form.separator is None else 2
     ]
@@ -178,7 +187,7 @@ def test_a_stream_has_the_events_of_the_turn(name: str) -> None:
 def test_broken_and_foreign_text_gives_what_was_readable(
     name: str, calls: list[ToolCall], cut: float, junk: str
 ) -> None:
-    form, tools = TOOL_FORMATS[name], tools_of(name)
+    form, tools = FORMATS[name], tools_of(name)
     try:
         text = tools.write(calls[: 1 if form.separator is None else 3])
     except ConfigurationError:
@@ -207,7 +216,7 @@ def test_a_turn_says_where_reading_stopped() -> None:
 
 
 def test_a_turn_says_which_token_leaves_the_language() -> None:
-    form, tools = TOOL_FORMATS["hermes"], tools_of("hermes")
+    form, tools = FORMATS["hermes"], tools_of("hermes")
     text = '<tool_call>\n{"name": "get_weather", "arguments": {"city": 5}}\n</tool_call>'
     turn = tools.parse(ids_of(text, form), vocabulary(form))
     assert turn.outside_at == text.index("5")
@@ -215,7 +224,7 @@ def test_a_turn_says_which_token_leaves_the_language() -> None:
 
 
 def test_a_spelled_special_token_is_text() -> None:
-    form, tools = TOOL_FORMATS["mistral"], tools_of("mistral")
+    form, tools = FORMATS["mistral"], tools_of("mistral")
     spelled = list(b"[TOOL_CALLS]ping[ARGS]{}")
     turn = tools.parse(spelled, vocabulary(form))
     assert (turn.calls, turn.text, turn.outside_at) == ((), "[TOOL_CALLS]ping[ARGS]{}", None)

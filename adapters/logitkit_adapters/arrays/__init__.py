@@ -1,7 +1,7 @@
 """Conversion between arrays of every engine and torch tensors, without a copy if their memory allows it.
 
 conversion      logits_to_torch, ids_to_torch and call_to_torch: the entry points for hooks
-torch_tensors, numpy_arrays, mlx_arrays           one array type each
+torch_tensors, numpy_arrays, mlx_arrays, jax_arrays   one array type each
 mlx_masks       masks computed in mlx
 array_memory    lists of numbers, and whether two arrays share memory
 """

@@ -1,17 +1,19 @@
 """Conversion of logits and token ids to torch tensors, and of logits back to their original type.
 
-Supported are numpy arrays, torch tensors, mlx arrays and lists, of shape `[N]`, `[1, N]` or `[B, N]`. Memory is shared whenever
-it can safely be written to, and every call reports whether it copied.
+Supported are numpy arrays, torch tensors, mlx and JAX arrays and lists, of shape `[N]`, `[1, N]` or `[B, N]`. Memory is shared
+whenever it can safely be written to, and every call reports whether it copied.
 
 | logits in | to torch | back | |---|---|---| | numpy | shared, with any positive strides | the array itself | | numpy:
 read-only, big-endian, misaligned, with negative or overlapping strides | copied | a new array (copied if big-endian) | | torch
 | shared, on its device | the tensor itself | | torch: requires grad, is expanded, only marked as negated, or an inference
-tensor outside of that mode | copied | a new tensor | | mlx | copied, because pending mlx operations may still read it | the
-copy, as an mlx array | | list | copied | a new list of floats, copied |
+tensor outside of that mode | copied | a new tensor | | JAX | copied, because JAX arrays never change | a JAX array on the
+memory of the copy | | mlx | copied, because pending mlx operations may still read it | the copy, as an mlx array | | list |
+copied | a new list of floats, copied |
 
 If the result is not the tensor that was given out, it comes back on its own memory in numpy and torch. It is copied only if
 that memory does not hold each value once (expanded, or marked as negated), and always for mlx, which cannot use foreign memory.
-Token ids are only read, so even those of mlx are shared.
+Token ids are only read, so even those of mlx and JAX are shared. numpy arrays of bfloat16, a dtype of the package ml_dtypes,
+are shared as well.
 
 Subclasses: a `numpy.memmap` and a subclass of `torch.Tensor` come back as themselves if they are shared. New memory belongs to
 no file or class, so it comes back as `numpy.ndarray` and `torch.Tensor`. Other subclasses of arrays and lists, and tensors that
@@ -37,7 +39,7 @@ __all__ = ["Ids", "Logits", "Returned", "call_to_torch", "ids_to_torch", "logits
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
-# The modules for types that were met before: that of mlx is imported only if there is an mlx array.
+# The modules for types that were met before: those of mlx and JAX are imported only if there is such an array.
 _KINDS: dict[type, Any] = {np.ndarray: numpy_arrays, Tensor: torch_tensors, list: lists}
 
 
@@ -105,12 +107,13 @@ class Logits:
         return Returned(*_kind("logits", self.given).from_torch(processed, self.given))
 
 
-def logits_to_torch(logits: Any) -> Logits:
+def logits_to_torch(logits: Any, *, flatten: bool = False) -> Logits:
     """Convert an engine's logits to a writable tensor.
 
     Args:
-        logits: [V], [1, V] or [B, V] floating point (including bfloat16), in numpy, torch or mlx; or a list of numbers, or of
-            lists of numbers, which become float64.
+        logits: [V], [1, V] or [B, V] floating point (including bfloat16), in numpy, torch, JAX or mlx; or a list of numbers, or
+            of lists of numbers, which become float64.
+        flatten: Whether an array may have more dimensions, [..., V], all of which are rows.
 
     Returns:
         The tensor, [B, V], with the way back; it also says whether it is a copy.
@@ -129,7 +132,7 @@ def logits_to_torch(logits: Any) -> Logits:
         >>> logits_to_torch(scores).copied
         True
     """
-    tensor, copied, own = _rows("logits", logits, "[V], [1, V] or [B, V]", writing=True)
+    tensor, copied, own = _rows("logits", logits, "[V], [1, V] or [B, V]", writing=True, flatten=flatten)
     if tensor.dtype not in FLOATS:
         raise ConfigurationError(f"logits are {_described(logits)}; they need floating point of 16, 32 or 64 bits")
     return Logits(tensor, copied, logits, own)
@@ -192,12 +195,19 @@ def call_to_torch(ids: Any, logits: Any) -> tuple[Ids, Logits]:
     return shown, taken
 
 
-def _rows(name: str, array: Any, allowed: str, *, writing: bool) -> tuple[Tensor, bool, Any]:
+def _rows(name: str, array: Any, allowed: str, *, writing: bool, flatten: bool = False) -> tuple[Tensor, bool, Any]:
     kind = _kind(name, array)
-    if (array.ndim if kind is numpy_arrays else len(_shape(array))) not in (1, 2):
+    rank = array.ndim if kind is numpy_arrays else len(_shape(array))
+    if rank not in (1, 2) and not (flatten and rank > 2 and kind is not lists):
         raise ConfigurationError(f"{name} are {_described(array)}; allowed are {allowed}")
     tensor, copied, own = kind.to_torch(array, writing=writing)
-    return tensor if tensor.dim() == 2 else tensor[None], copied, own
+    if rank <= 2:
+        return tensor if tensor.dim() == 2 else tensor[None], copied, own
+    try:
+        return tensor.view(-1, tensor.shape[-1]), copied, own
+    except RuntimeError:
+        # Rows whose distances differ.
+        return tensor.reshape(-1, tensor.shape[-1]), True, None
 
 
 def _kind(name: str, array: Any) -> Any:
@@ -212,8 +222,13 @@ def _kind(name: str, array: Any) -> Any:
 
         _KINDS[type(array)] = mlx_arrays
         return mlx_arrays
+    if is_instance(array, "jax", "Array"):
+        from logitkit_adapters.arrays import jax_arrays
+
+        _KINDS[type(array)] = jax_arrays
+        return jax_arrays
     raise ConfigurationError(
-        f"{name} are {_described(array)}; supported are numpy.ndarray, torch.Tensor, mlx.core.array and list"
+        f"{name} are {_described(array)}; supported are numpy.ndarray, torch.Tensor, jax.Array, mlx.core.array and list"
     )
 
 

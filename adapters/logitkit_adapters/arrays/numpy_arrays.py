@@ -45,6 +45,8 @@ def to_torch(array: NDArray[Any], *, writing: bool) -> tuple[Tensor, bool, NDArr
     try:
         if copied:
             array = array.astype(array.dtype.newbyteorder("="), order="C", subok=False, copy=True)
+        if _is_bfloat16(array.dtype):
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16), copied, array
         return torch.from_numpy(array), copied, None if swapped else array
     except TypeError as error:
         raise ConfigurationError(
@@ -63,8 +65,16 @@ def _is_plain(array: NDArray[Any]) -> bool:
     )
 
 
+def _is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is the bfloat16 of ml_dtypes, which JAX and ONNX use because numpy has none."""
+    return dtype.kind == "V" and dtype.name == "bfloat16"
+
+
 def from_torch(tensor: Tensor, like: NDArray[Any]) -> tuple[NDArray[Any], bool]:
     """Return a writable array with another's shape and byte order, and whether it is a copy."""
     own, copied = dense(tensor)
+    if _is_bfloat16(like.dtype):
+        bits: NDArray[Any] = own.cpu().view(torch.int16).numpy()
+        return bits.view(like.dtype).reshape(like.shape), copied or not tensor.is_cpu
     array = own.cpu().numpy().reshape(like.shape)
     return array.astype(like.dtype, copy=False), copied or not like.dtype.isnative or not tensor.is_cpu

@@ -1,7 +1,7 @@
 """The command `logitkit`.
 
 command                      main: parses arguments, and turns errors into one message and an exit status
-demo, check, explain, doctor    the commands, a file each
+demo, check, explain, serve, doctor   the commands, a file each
 definitions                  the constraints that commands take as arguments, and the vocabularies to compile them for
 usage                        Ctrl-C while modules are imported; arguments, their errors, and the output of commands
 vllm_smoke_test              a program of its own, in which `doctor` starts vLLM

@@ -10,7 +10,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import NoReturn
 
-from logitkit_adapters.cli import check, demo, doctor, explain
+from logitkit_adapters.cli import check, demo, doctor, explain, serve
 from logitkit_adapters.cli.usage import INTERRUPTED, UsageError
 
 __all__ = ["main"]
@@ -109,6 +109,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for command in (demo, check, explain, doctor):
+    for command in (demo, check, explain, serve, doctor):
         command.add(commands)
     return parser

@@ -78,6 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         from logitkit_adapters.demo.cases import own_case, shipped_cases
         from logitkit_adapters.demo.llama_cpp_engine import LlamaCppDemo
         from logitkit_adapters.demo.mlx_lm_engine import MlxLmDemo
+        from logitkit_adapters.demo.onnxruntime_genai_engine import OnnxRuntimeGenAiDemo
         from logitkit_adapters.demo.page import DemoPage, DemoReport
         from logitkit_adapters.demo.run import run_demo
         from logitkit_adapters.demo.transformers_engine import TransformersDemo
@@ -86,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
             parse(arguments.regex)  # before an engine and its model are loaded
         given = {"beams": arguments.beams or 1, "max_new_tokens": arguments.max_new_tokens or 64}
         cases = (own_case(arguments.regex, arguments.prompt, **given),) if own else shipped_cases()
-        known = (TransformersDemo(), MlxLmDemo(), LlamaCppDemo())
+        known = (TransformersDemo(), MlxLmDemo(), LlamaCppDemo(), OnnxRuntimeGenAiDemo())
         engines = [engine for engine in known if engine.has_beams or any(case.beams == 1 for case in cases)]
         with ctrl_c_exits():
             missing = [engine.available() for engine in engines]

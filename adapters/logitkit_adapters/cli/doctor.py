@@ -22,7 +22,9 @@ __all__ = ["add", "run"]
 EXTRAS = {
     "transformers": "transformers",
     "mlx-lm": "mlx",
+    "mlx-vlm": "mlx-vlm",
     "llama-cpp-python": "llama-cpp",
+    "onnxruntime-genai": "onnx",
     "vllm": "vllm",
     "rich": "explain",
 }
@@ -141,6 +143,8 @@ def _by_vllm() -> str:
 _TESTS: dict[str, Callable[[], str]] = {
     "transformers": partial(_by_demo, "transformers_engine", "TransformersDemo"),
     "mlx-lm": partial(_by_demo, "mlx_lm_engine", "MlxLmDemo"),
+    "mlx-vlm": partial(_by_demo, "mlx_vlm_engine", "MlxVlmDemo"),
     "llama-cpp-python": partial(_by_demo, "llama_cpp_engine", "LlamaCppDemo"),
+    "onnxruntime-genai": partial(_by_demo, "onnxruntime_genai_engine", "OnnxRuntimeGenAiDemo"),
     "vllm": _by_vllm,
 }

@@ -8,7 +8,7 @@ trains it.
 
 from pathlib import Path
 
-__all__ = ["gguf_path", "model_dir"]
+__all__ = ["gguf_path", "model_dir", "onnx_dir"]
 
 
 def model_dir() -> Path:
@@ -18,7 +18,7 @@ def model_dir() -> Path:
 
     Returns:
         A folder with `config.json`, `generation_config.json`, `model.safetensors`, `tokenizer.json` and
-        `tokenizer_config.json`, at most 3 MB in total.
+        `tokenizer_config.json`, and the graph of the model for ONNX Runtime, `model.onnx`; at most 3 MB in total.
 
     Example:
         >>> from logitkit_adapters.demo import model_dir
@@ -45,6 +45,29 @@ def gguf_path() -> Path:
         >>> gguf_path().suffix
         '.gguf'
     """
-    from logitkit_adapters.demo.gguf_model import cached, convert
+    from logitkit_adapters.demo.cached_files import cached
+    from logitkit_adapters.demo.gguf_model import convert
 
     return cached(convert(model_dir()), "demo.gguf")
+
+
+def onnx_dir() -> Path:
+    """Return the shipped model as a folder for ONNX Runtime GenAI, with float32 weights.
+
+    The folder is written once, like the file of `gguf_path`.
+
+    Returns:
+        A folder of 3.2 MB, with the graph that the model builder of ONNX Runtime GenAI makes.
+
+    Raises:
+        ConfigurationError: Neither the cache nor a temporary folder is writable.
+
+    Example:
+        >>> from logitkit_adapters.demo import onnx_dir
+        >>> (onnx_dir() / "genai_config.json").is_file()
+        True
+    """
+    from logitkit_adapters.demo.cached_files import cached_folder
+    from logitkit_adapters.demo.onnx_model import convert
+
+    return cached_folder(convert(model_dir()), "demo-onnx")

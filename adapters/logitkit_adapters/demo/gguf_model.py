@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from logitkit.errors import ConfigurationError
 from logitkit_adapters.demo.gguf_file import UInt32, encode_gguf
 
-__all__ = ["cached", "convert"]
+__all__ = ["convert"]
 
 _NORMAL, _CONTROL = 1, 3  # token types
 _ALL_FLOAT32 = 0  # a file type
@@ -37,12 +32,13 @@ _BLOCK = {
 }
 
 
-def convert(folder: Path) -> bytes:
+def convert(folder: Path, more: Mapping[str, str] | None = None) -> bytes:
     """Return the content of the GGUF file for a model in the Hugging Face layout.
 
     Args:
         folder: The folder of a float32 `LlamaForCausalLM` with tied embeddings, and of a byte-level BPE tokenizer that splits
             text like GPT-2 and does not add special tokens itself.
+        more: More metadata, such as a chat template.
     """
     config = json.loads((folder / "config.json").read_text("utf-8"))
     tokenizer = json.loads((folder / "tokenizer.json").read_text("utf-8"))
@@ -53,65 +49,10 @@ def convert(folder: Path) -> bytes:
             "general.file_type": UInt32(_ALL_FLOAT32),
             **_shape(config),
             **_tokenizer(config, tokenizer),
+            **(more or {}),
         },
         _tensors(config, load_file(folder / "model.safetensors")),
     )
-
-
-def cached(content: bytes, name: str) -> Path:
-    """Return the path of a file with the given content in the user's cache; the file is written if it is missing.
-
-    Args:
-        content: The content of the file, whose hash is part of the file's name.
-        name: The file's name, with its suffix; the hash comes between the two.
-
-    Returns:
-        The path. If the cache is not writable, a path in a temporary folder that is deleted when the process ends. Several
-        processes may write the file at the same time.
-
-    Raises:
-        ConfigurationError: Neither folder is writable.
-    """
-    key = hashlib.sha256(content).hexdigest()[:16]
-    file = f"{Path(name).stem}-{key}{Path(name).suffix}"
-    refused: list[str] = []
-    for place, folder_of in (
-        ("the cache", _user_folder),
-        ("a temporary folder", lambda: _folder_of_this_process().name),
-    ):
-        try:
-            path = Path(folder_of(), file)
-            if not path.is_file() or path.read_bytes() != content:
-                _write(path, content)
-        except (OSError, RuntimeError) as error:
-            refused.append(f"{place}: {error}")
-        else:
-            return path
-    raise ConfigurationError(
-        f"{name} was not written to {' nor to '.join(refused)}; set XDG_CACHE_HOME or TMPDIR to a folder that can be written to, "
-        f"with room for {len(content):,} bytes"
-    )
-
-
-def _user_folder() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification says to ignore relative paths.
-    base = Path(root) if Path(root).is_absolute() else Path.home() / ".cache"
-    return base / "logitkit"
-
-
-@cache
-def _folder_of_this_process() -> tempfile.TemporaryDirectory[str]:
-    """Create a folder that is deleted when the process ends."""
-    return tempfile.TemporaryDirectory(prefix="logitkit-")
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{path.stem}-", dir=path.parent) as folder:
-        unfinished = Path(folder) / path.name
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
 
 
 def _shape(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from logitkit.composition.engine_vocabulary import check_ends, check_tokens_agree
 from logitkit.errors import ConfigurationError
@@ -11,7 +11,10 @@ from logitkit.protocol.processor import Processor, is_processor
 from logitkit.vocabulary.vocabulary import Vocabulary
 from logitkit_adapters.hooks.known_vocabularies import known_vocabulary
 
-__all__ = ["processor_for"]
+if TYPE_CHECKING:
+    from logitkit.batching import RowProcessors
+
+__all__ = ["processor_for", "processors_for"]
 
 
 def processor_for(
@@ -51,6 +54,25 @@ def processor_for(
     output = output_type_of(given, "processor")
     vocabulary = _vocabulary(given, "is compiled for the tokens of a model", tokenizer, model, read, argument)
     return output.constraint(vocabulary, closing=closing)
+
+
+def processors_for(
+    given: Sequence[Any], tokenizer: Any, model: Any, read: Callable[[Any, Any], Vocabulary], *, closing: bool
+) -> RowProcessors:
+    """Return the processor of a hook for rows that have one each; see `processor_for` for the arguments.
+
+    Args:
+        given: For each row, what `processor_for` takes, or None for a row without a processor.
+        tokenizer: The tokenizer of the engine.
+        model: The model of the engine, or None.
+        read: The function `vocabulary` of the adapter.
+        closing: Whether an output must be complete before it is cut off.
+    """
+    # Only hooks for rows that differ need it.
+    from logitkit.batching import RowProcessors
+
+    made = {id(one): processor_for(one, tokenizer, model, read, closing=closing) for one in given if one is not None}
+    return RowProcessors(tuple(None if one is None else made[id(one)] for one in given))
 
 
 def _vocabulary(

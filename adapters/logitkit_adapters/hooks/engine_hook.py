@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -19,6 +19,9 @@ from logitkit.protocol.not_a_hook import NotAHook, bare_processor, leave_only_en
 from logitkit.protocol.processor import Processor, check_is_processor, is_processor, looks_like_processor
 from logitkit.tracking import Padding, Tracker
 from logitkit_adapters.loaded_class import is_instance
+
+if TYPE_CHECKING:
+    from logitkit.training.kept_record import KeptRecord
 
 __all__ = ["EngineHook", "check_hooks"]
 
@@ -31,6 +34,7 @@ class EngineHook(NotAHook):
     Args:
         processor: The processor that the hook applies.
         padding: The padding to the left of prompts.
+        record_kept: Whether to record which tokens were kept at each step, for `kept_sets`.
     """
 
     engine: ClassVar[str]
@@ -38,8 +42,14 @@ class EngineHook(NotAHook):
     argument: ClassVar[str]
     tracker: Tracker[Any] | None
 
-    def __init__(self, processor: Processor[Any], padding: Padding) -> None:
+    def __init__(self, processor: Processor[Any], padding: Padding, *, record_kept: bool = False) -> None:
         self.processor = processor
+        self._record: KeptRecord | None = None
+        if record_kept:
+            # Only training needs the modules that it imports.
+            from logitkit.training.kept_record import KeptRecord
+
+            self._record = KeptRecord(processor)
         self._process = EngineLogits(processor)
         self._padding = padding
 
@@ -48,10 +58,43 @@ class EngineHook(NotAHook):
         """The state of the rows of the last call, in their order, or None before the first."""
         return None if self.tracker is None else self.tracker.state
 
+    @state.setter
+    def state(self, given: object) -> None:
+        raise ConfigurationError(
+            "the state of a hook cannot be set, because it is computed from the tokens of each row; to close a section of "
+            "reasoning, or for another state, write a loop of your own, or change the processor_state of a session's state"
+        )
+
     @property
     def broken(self) -> Tensor | None:
         """The rows of the last call whose logits were broken, [B] bool on a device; on the host, None, since they raise there."""
         return self._process.broken
+
+    def kept_sets(self, prompts: Any, outputs: Any, pad_id: int | None = None, stream_ids: Any = None) -> Tensor:
+        """Return the sets of tokens that the processor kept while the engine sampled, for `logitkit.training.replay(kept=...)`.
+
+        The engine's own options, such as `top_p`, come after the hook and are not in the sets: put them into the chain. The hook
+        keeps the sets of all its generations until `new_generation` is called.
+
+        Args:
+            prompts: The prompts, as in `replay`.
+            outputs: The sampled tokens, as in `replay`.
+            pad_id: The token id of padding.
+            stream_ids: [B] the index of each row in the batch that was sampled. Default: its index in `outputs`. It matters only
+                where rows with the same tokens have different sets, as `Xtc` makes them.
+
+        Returns:
+            [B, T, ceil(V / 32)] int32 on the CPU, zero at padding.
+
+        Raises:
+            ConfigurationError: The hook was made without `record_kept=True`, was not called with these tokens, or has
+                different sets for them and none for the stream.
+        """
+        if self._record is None:
+            raise ConfigurationError(
+                "the hook records no kept sets; make it with logits_processor(..., record_kept=True) before the generation"
+            )
+        return self._record.of(prompts, outputs, pad_id, stream_ids)
 
     def _misused(self) -> ConfigurationError:
         return ConfigurationError(
@@ -117,4 +160,16 @@ def _engine_of(scores: Any) -> str | None:
         return "transformers"
     if isinstance(scores, np.ndarray):
         return "llama.cpp"
-    return "mlx-lm" if is_instance(scores, "mlx.core", "array") else None
+    if is_instance(scores, "mlx.core", "array"):
+        return _mlx_engine()
+    return None
+
+
+def _mlx_engine() -> str:
+    """Return the mlx engine that called a hook: mlx-lm, unless it is mlx-vlm."""
+    frame = sys._getframe()  # noqa: SLF001 - the public way, inspect.stack, reads source files
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if str(frame.f_globals.get("__name__")).startswith("mlx_vlm."):
+            return "mlx-vlm"
+    return "mlx-lm"

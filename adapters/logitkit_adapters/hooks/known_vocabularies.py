@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -40,7 +40,7 @@ def known_vocabulary(read: Callable[[Any, Any], Vocabulary], tokenizer: Any, mod
     Raises:
         VocabularyError: As `read` does.
     """
-    state = [_shown(tokenizer, name) for name in CHANGING]
+    state = [_shown(each, name) for each in _parts(tokenizer) for name in CHANGING]
     key = read, type(model), model is tokenizer, tuple(ends_of(model)), columns_of(model)
     known = _known.get(id(tokenizer))
     if known is None:
@@ -53,6 +53,16 @@ def known_vocabulary(read: Callable[[Any, Any], Vocabulary], tokenizer: Any, mod
     if key not in known or known[key][0] != state:
         known[key] = state, read(tokenizer, model)
     return known[key][1]
+
+
+def _parts(tokenizer: Any) -> Iterator[Any]:
+    """Yield a tokenizer, the one in a processor of images and text, and the object that says where mlx-vlm ends a text."""
+    yield tokenizer
+    for name in ("tokenizer", "stopping_criteria"):
+        inner = getattr(tokenizer, name, None)
+        if inner is not None:
+            yield inner
+            tokenizer = inner
 
 
 def _shown(tokenizer: Any, name: str) -> str:

@@ -58,9 +58,14 @@ class LlamaCppLogitsProcessor(EngineHook):
     engine, module, argument = "llama.cpp", "logitkit_adapters.llama_cpp", "logits_processor"
 
     def __init__(
-        self, processor: Processor[Any], prompt: Tensor | None, padding: Padding, max_new_tokens: int | None = None
+        self,
+        processor: Processor[Any],
+        prompt: Tensor | None,
+        padding: Padding,
+        max_new_tokens: int | None = None,
+        record_kept: bool = False,
     ) -> None:
-        super().__init__(processor, padding)
+        super().__init__(processor, padding, record_kept=record_kept)
         self._prompt, self._max_new_tokens = prompt, max_new_tokens
         # The tracker of the generation that called last.
         self.tracker: Tracker[Any] | None = None
@@ -99,6 +104,8 @@ class LlamaCppLogitsProcessor(EngineHook):
             state, context = tracker.resolve(ids.tensor, vocabulary_size=columns, device=device)
             processed = self._process(state, logits.tensor, context, eos_of_running())
             tracker.answer(state)
+            if self._record is not None:
+                self._record.add(ids.tensor, context, processed)
             self.tracker = tracker
             return logits.back(processed).array
         except BaseException as error:
@@ -108,6 +115,8 @@ class LlamaCppLogitsProcessor(EngineHook):
     def new_generation(self) -> None:
         """Treat the next call outside of `generate` as the first of a new generation, whatever its tokens are."""
         self._outside_of_generate.new_generation()
+        if self._record is not None:
+            self._record.clear()
 
     def for_generation(self, room: Room, eos_ids: Sequence[int]) -> Call:
         """Return the hook for one generation, which starts with the next call, with its token limit and EOS ids."""
@@ -118,7 +127,8 @@ class LlamaCppLogitsProcessor(EngineHook):
             if tracker is None:
                 plain, most = self._prompt is None and not self._padding.given, room.longest(len(input_ids))
                 tracker = self._new_tracker(plain=plain, one_prompt=True, max_length=most)
-            row = tracker.step(input_ids.tobytes(), input_ids.itemsize, len(scores)) if tracker.steps else None
+            stepped = tracker.steps and self._record is None
+            row = tracker.step(input_ids.tobytes(), input_ids.itemsize, len(scores)) if stepped else None
             try:
                 if row is not None:
                     row.process(scores, -np.inf, 0.0)
@@ -133,6 +143,8 @@ class LlamaCppLogitsProcessor(EngineHook):
                 state, context = tracker.resolve(shown, vocabulary_size=len(scores))
                 processed = self._process(state, logits, context, eos_ids)
                 tracker.answer(state)
+                if self._record is not None:
+                    self._record.add(shown, context, processed)
                 if processed is not logits:
                     logits.copy_(processed)
             self.tracker = tracker
@@ -150,6 +162,7 @@ def logits_processor(
     attention_mask: Tensor | None = None,
     pad_id: int | None = None,
     max_new_tokens: int | None = None,
+    record_kept: bool = False,
 ) -> llama_cpp.LogitsProcessorList:
     r"""Make the list that runs a processor in generations of llama-cpp-python.
 
@@ -168,6 +181,7 @@ def logits_processor(
         max_new_tokens: The maximum number of tokens after the prompt. Default: `max_tokens` of `create_completion` and
             `create_chat_completion`, within the room of `n_ctx`. If your own function calls the hook, it can
             see neither. A type, schema, language or tools close their text within the limit.
+        record_kept: Whether to record which tokens are kept at each step, for training: see `kept_sets` of the hook.
 
     Returns:
         A list of one hook, a `LlamaCppLogitsProcessor`.
@@ -198,7 +212,7 @@ def logits_processor(
     ids = None if prompt is None else padding.without(_rows(prompt))
     # Without a warning if it is missing, because `generate` knows the limit.
     most = None if max_new_tokens is None else checked_max_new_tokens(processor, max_new_tokens)
-    return llama_cpp.LogitsProcessorList([LlamaCppLogitsProcessor(processor, ids, padding, most)])
+    return llama_cpp.LogitsProcessorList([LlamaCppLogitsProcessor(processor, ids, padding, most, record_kept)])
 
 
 def _bias(bias: Mapping[int, float]) -> LlamaCppLogitsProcessor:

@@ -1,8 +1,10 @@
 """logitkit in mlx-lm.
 
-hook                logits_processor: the hook for `generate(logits_processors=[...])`; vocabulary
-beginning, caller   how much of the prompt the first call shows, and what the calling frame reveals of the rest
-engine              session support: sequence runs one sequence with its cache (files), batch steps several rows together
+hook      logits_processor: the hook for `generate(logits_processors=[...])`; vocabulary
+caller    what the variables of the calling function say
+engine    session support: the model (sequence), and its caches in files (files)
+
+Most of it is in `logitkit_adapters.mlx`, which mlx-vlm uses too.
 """
 
 from typing import TYPE_CHECKING

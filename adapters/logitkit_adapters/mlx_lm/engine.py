@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from logitkit_adapters.mlx_lm.batch import MlxLmBatches
+from logitkit_adapters.mlx.batch import MlxBatches
 from logitkit_adapters.mlx_lm.sequence import MlxLmEngine
 
 __all__ = ["batch_engine", "sequence_engine"]
@@ -22,6 +22,6 @@ def sequence_engine(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | 
     return MlxLmEngine(model, tokenizer, make_cache)
 
 
-def batch_engine(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | None) -> MlxLmBatches:
+def batch_engine(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | None) -> MlxBatches:
     """Return the engine that runs a batch; the arguments are those of `sequence_engine`."""
-    return MlxLmBatches(model, sequence_engine(model, tokenizer, make_cache), "mlx-lm")
+    return MlxBatches(model, sequence_engine(model, tokenizer, make_cache), "mlx-lm")

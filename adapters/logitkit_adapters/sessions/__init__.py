@@ -13,7 +13,7 @@ text_model         the model as these three use it
 engines            find the engine of a model; sequence and batch define what an engine must provide
 batch_of_sequences an engine that runs the rows of a batch one at a time
 array_caches       the base classes of engines whose caches are arrays of keys and values, with snapshots that share memory
-prompts            parse the kinds of prompt that both accept
+prompts            parse the kinds of prompt that both accept; media_prompt is one with images
 shared_model, likeliest        identity and locks of models, reusable sequences, greedy choice
 sampling_options   options of the engines' own generate, refused with the processor to use
 """

@@ -1,4 +1,4 @@
-"""Caches that are arrays of keys and values, as in transformers and mlx-lm: their sequences, and snapshots that share memory.
+"""Caches that are arrays of keys and values, as in transformers and mlx: their sequences, and snapshots that share memory.
 
 The array libraries differ in few operations, which `ArrayEngine` lists; slices are the same in both.
 """

@@ -23,7 +23,7 @@ MOST = 2**31 - 1
 # The options of a session itself, and of a call.
 CREATION = ("processor", "max_length", "max_cached_tokens", "rolling", "make_cache")
 FOR_SEVERAL = ("num_samples", "num_beams", "length_penalty")
-OPTIONS = ("attention_mask", "max_new_tokens", "processor", "seed", "log_probs", *FOR_SEVERAL)
+OPTIONS = ("attention_mask", "max_new_tokens", "processor", "seed", "log_probs", "record_kept", *FOR_SEVERAL)
 
 # The type of processors that a session takes.
 P = TypeVar("P")
@@ -146,6 +146,7 @@ class BaseSession(ABC, Generic[P]):
         num_beams: int = 1,
         length_penalty: float = 1.0,
         log_probs: bool = False,
+        record_kept: bool = False,
         **others: Any,
     ) -> Generated:
         """Continue one prompt or several.
@@ -153,7 +154,8 @@ class BaseSession(ABC, Generic[P]):
         Args:
             prompt: A text, a list of token ids, a tensor or array of them [P] or [B, P], the output of a tokenizer, or a chat:
                 a list of `{"role": ..., "content": ...}`, to which the tokenizer's chat template is applied. Or a list of
-                texts, of lists of token ids, or of chats. Several prompts run one after another (in vLLM together), and each
+                texts, of lists of token ids, or of chats. In mlx-vlm, a chat may have images, `{"type": "image", "image": ...}`,
+                and a prompt may be the output of a processor. Several prompts run one after another (in vLLM together), and each
                 finds its cached prefix by its tokens, so their order does not matter; see `continuous` for rows that run
                 together.
             attention_mask: 1 for a token and 0 for padding, in the shape of the token ids. None: the mask of the prompt, or no
@@ -169,6 +171,8 @@ class BaseSession(ABC, Generic[P]):
                 is fed once for all beams, without the session's cache.
             length_penalty: Beams are compared by their weight divided by this power of their length.
             log_probs: Whether to return the log-probabilities of the new tokens.
+            record_kept: Whether to return the tokens that the processor kept at each step, for `logitkit.training.replay`; not
+                for beams. vLLM refuses it.
             **others: None are allowed; the error names the processor or argument to use instead.
 
         Returns:
@@ -182,9 +186,8 @@ class BaseSession(ABC, Generic[P]):
                 the engine does.
         """
         options = {"num_samples": num_samples, "num_beams": num_beams, "length_penalty": length_penalty, **others}
-        return self.run(
-            self.prepare(prompt, attention_mask, max_new_tokens, processor, seed=seed, log_probs=log_probs, **options)
-        )
+        options |= {"seed": seed, "log_probs": log_probs, "record_kept": record_kept}
+        return self.run(self.prepare(prompt, attention_mask, max_new_tokens, processor, **options))
 
     def run(self, call: SessionCall) -> Generated:
         """Return the result of a call."""
@@ -201,7 +204,7 @@ class BaseSession(ABC, Generic[P]):
 
         Args:
             prompt: One prompt, as in `generate`.
-            **options: `attention_mask`, `max_new_tokens`, `processor`, `seed` and `log_probs`, as in `generate`.
+            **options: `attention_mask`, `max_new_tokens`, `processor`, `seed`, `log_probs` and `record_kept`, as in `generate`.
 
         Returns:
             An iterator of pieces, whose `generated` is the result after the last piece. Generation starts with the first piece;
@@ -244,8 +247,7 @@ class BaseSession(ABC, Generic[P]):
         """Return the checked arguments of a call; see `generate`."""
         refuse_sampling_options(options, OPTIONS)
         used = self._checked(self.processor if processor is None else processor)
-        tokenizer, encode = self._tokenizer()
-        prompts = read_prompts(prompt, encode, tokenizer, attention_mask)
+        prompts = self._prompts(prompt, attention_mask)
         with self._lock:
             self._check_open()
             counts = [self._new_tokens(tokens, max_new_tokens) for tokens in prompts]
@@ -268,6 +270,11 @@ class BaseSession(ABC, Generic[P]):
                 "fewer new tokens"
             )
         return count
+
+    def _prompts(self, prompt: Prompt, attention_mask: Any) -> list[list[int]]:
+        """Return the tokens of each prompt."""
+        tokenizer, encode = self._tokenizer()
+        return read_prompts(prompt, encode, tokenizer, attention_mask)
 
     @abstractmethod
     def _checked(self, processor: P | None) -> Any:

@@ -33,7 +33,7 @@ class CachedRow(NamedTuple):
 
 
 class SequenceBatches(BatchEngine):
-    """A model of llama.cpp, a model of transformers with recurrent layers, or one of mlx-lm, whose rows may step together."""
+    """A model of an engine that runs rows one by one; those of the mlx engines may step together."""
 
     @property
     def row_by_row(self) -> bool:

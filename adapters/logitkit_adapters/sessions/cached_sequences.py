@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from logitkit.sessions.prefix_tree import Entry, Match, PrefixTree
 from logitkit.sessions.reuse import Reuse, plan_reuse
+from logitkit_adapters.sessions.media_prompt import cached_ids
 from logitkit_adapters.sessions.sequence import CachedSequence, SavedSequence, SequenceEngine
 
 __all__ = ["Begun", "CachedSequences", "ReadySequences"]
@@ -102,6 +103,7 @@ class CachedSequences:
         # Whether a cache can be cut to its first positions: a property of the model, so the same for all its caches.
         self._are_cuttable = True
         self._last: tuple[int, ...] = ()
+        self._prompt: list[int] = []
         self._ready = ReadySequences(READY)
 
     @property
@@ -117,7 +119,8 @@ class CachedSequences:
 
     def shared(self, prompt: list[int]) -> int:
         """Return how many tokens at the start of a prompt are cached, not counting its last token."""
-        return next((match.shared for match in self._candidates(prompt[:-1])), 0)
+        ids = cached_ids(prompt)
+        return next((self._engine.reusable(ids, match.shared) for match in self._candidates(ids[:-1])), 0)
 
     def begin(self, prompt: list[int]) -> Begun:
         """Return the cached part of a prompt, except for its last token."""
@@ -125,10 +128,17 @@ class CachedSequences:
             rolled = self._roll(prompt)
             if rolled is not None:
                 return rolled
-        for entry, shared in self._candidates(prompt[:-1]):
+        ids = cached_ids(prompt)
+        is_same, self._prompt = ids == self._prompt, ids
+        for entry, found in self._candidates(ids[:-1]):
+            shared = self._engine.reusable(ids, found)
+            is_sample = is_same and entry.tokens == self._last
+            # Where restoring moves a cache, computing a short beginning again costs less than what would be lost.
+            if not shared or (self._engine.moves and 2 * shared < len(entry.tokens) and not is_sample):
+                continue
             sequence = self._resumed(entry, shared) or self._engine.restore(entry.value.saved, shared)
             if sequence is not None:
-                self._tree.touch(entry)
+                self._use(entry, sequence)
                 return Begun(sequence, Reuse(0, shared, prompt[shared:]), entry.value.approximate)
         return Begun(self._engine.new(), Reuse(0, 0, list(prompt)), False)
 
@@ -180,6 +190,17 @@ class CachedSequences:
         """Return the caches that a prompt can continue, the most useful first."""
         return self._tree.matches(tokens) if self._are_cuttable else self._tree.beginnings(tokens)
 
+    def _use(self, entry: Entry[CachedEntry], sequence: CachedSequence) -> None:
+        """Mark a cache as used by a restored sequence, which may have moved it and dropped its rest."""
+        saved = sequence.save() if self._engine.moves and sequence.length < len(entry.tokens) else None
+        if saved is None:
+            self._tree.touch(entry)
+            return
+        self._discard(entry.tokens)
+        self._tree.put(saved.tokens, CachedEntry(saved, entry.value.approximate))
+        if self._last == entry.tokens:
+            self._last = saved.tokens
+
     def _discard(self, tokens: tuple[int, ...]) -> None:
         self._tree.discard(tokens)
         self._ready.take(tokens)
@@ -195,7 +216,8 @@ class CachedSequences:
 
     def _roll(self, prompt: list[int]) -> Begun | None:
         """Return a beginning with shifted positions, if it is longer than the common prefix."""
-        plans = [(plan_reuse(entry.tokens, prompt, rolling=True), entry) for entry in self._tree.entries()]
+        ids = cached_ids(prompt)
+        plans = [(plan_reuse(entry.tokens, ids, rolling=True), entry) for entry in self._tree.entries()]
         plan, entry = max(plans, key=lambda found: found[0].length, default=(Reuse(0, 0, prompt), None))
         if entry is None or plan.start == 0 or plan.length <= self.shared(prompt):
             return None

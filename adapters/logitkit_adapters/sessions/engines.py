@@ -24,7 +24,9 @@ __all__ = ["batch_engine_of", "check_tokens", "engine_of", "vocabulary_of"]
 # The packages of the engines, with the module and name of the class of their models.
 MODELS = {
     "llama_cpp": ("llama_cpp", "Llama"),
+    "mlx_vlm": ("mlx.nn", "Module"),  # of these, the models that embed images too
     "mlx_lm": ("mlx.nn", "Module"),
+    "onnxruntime_genai": ("onnxruntime_genai", "Model"),
     "transformers": ("transformers", "PreTrainedModel"),
 }
 
@@ -33,9 +35,11 @@ def engine_of(model: Any, tokenizer: Any = None, make_cache: Callable[[], Any] |
     """Return the engine that runs single sequences of a model.
 
     Args:
-        model: A causal language model of transformers, a model of mlx-lm, or a `llama_cpp.Llama`.
+        model: A causal language model of transformers, a model of mlx-lm or mlx-vlm, a `llama_cpp.Llama` or an
+            `onnxruntime_genai.Model`.
         tokenizer: The tokenizer of the model; llama.cpp has its own. May be None if all prompts are token ids.
-        make_cache: Returns the empty cache of one sequence, to replace the engine's default. llama.cpp has none.
+        make_cache: Returns the empty cache of one sequence, to replace the engine's default. llama.cpp and ONNX Runtime GenAI
+            have none.
 
     Raises:
         ConfigurationError: The model does not belong to a supported engine.
@@ -93,9 +97,9 @@ def _module_of(model: Any) -> Any:
 
 def _package_of(model: Any) -> str:
     for package, (module, name) in MODELS.items():
-        if is_instance(model, module, name):
+        if is_instance(model, module, name) and (package != "mlx_vlm" or hasattr(model, "get_input_embeddings")):
             return f"logitkit_adapters.{package}"
     raise ConfigurationError(
-        f"model is a {type(model).__module__}.{type(model).__qualname__}; give a causal language model of transformers or "
-        "mlx-lm, or a llama_cpp.Llama; logitkit_adapters.vllm takes vLLM's LLM"
+        f"model is a {type(model).__module__}.{type(model).__qualname__}; give a causal language model of transformers, a "
+        "model of mlx-lm or mlx-vlm, a llama_cpp.Llama or an onnxruntime_genai.Model; logitkit_adapters.vllm takes vLLM's LLM"
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from torch import Tensor
 
 from logitkit.sessions.reuse import Reuse
 
@@ -33,6 +35,8 @@ class GeneratedRow:
             log-probability by which they are ranked. None unless asked for.
         log_prob: The sum of these, for beams always; else None unless asked for. -inf marks a beam for which there was no
             other text.
+        kept: The tokens that the processor kept at each step, [T, ceil(V / 32)] int32 as `logitkit.training.kept` packs them;
+            None unless asked for.
     """
 
     token_ids: list[int]
@@ -46,6 +50,7 @@ class GeneratedRow:
     finished: str = "eos"
     log_probs: list[float] | None = None
     log_prob: float | None = None
+    kept: Tensor | None = field(default=None, compare=False, repr=False)
 
     @property
     def cached_tokens(self) -> int:

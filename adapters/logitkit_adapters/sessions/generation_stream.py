@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from typing import Any, Generic, Self, TypeVar
+from weakref import WeakSet
 
 from logitkit.errors import ConfigurationError
 from logitkit.sessions.sequence_state import SequenceState
@@ -62,6 +65,7 @@ class PieceStream(Generic[S, R]):
     def __init__(self, steps: Generator[S, None, R]) -> None:
         self._steps = steps
         self._ended: R | None = None
+        _streams.add(self)
 
     def __iter__(self) -> Self:
         return self
@@ -90,6 +94,18 @@ class PieceStream(Generic[S, R]):
                 f"the generation has not finished, so it has no {name} yet; read all of its pieces first"
             )
         return self._ended
+
+
+_streams: WeakSet[PieceStream[Any, Any]] = WeakSet()
+
+
+@atexit.register
+def _close_streams() -> None:
+    """Close the streams that a program has not read to their end: torch aborts if Python's shutdown frees their tensors."""
+    for stream in [*_streams]:
+        # Another thread may be reading it.
+        with suppress(ValueError):
+            stream.close()
 
 
 class GenerationStream(PieceStream[str, Generated]):

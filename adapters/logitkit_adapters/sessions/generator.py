@@ -151,7 +151,7 @@ def continuous(
     kinds can continue each other if their numbers of samples agree.
 
     Args:
-        model: A causal language model of transformers or mlx-lm, or a `llama_cpp.Llama`.
+        model: A model of transformers, mlx-lm or mlx-vlm, a `llama_cpp.Llama` or an `onnxruntime_genai.Model`.
         tokenizer: Its tokenizer; llama.cpp has its own.
         processor: The processor to apply to the logits at every step. A constraint restarts with every call, with all earlier
             tokens as its prompt; a penalty sees the whole history.

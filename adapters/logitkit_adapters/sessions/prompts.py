@@ -11,8 +11,9 @@ from torch import Tensor
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.scalars import as_integer
+from logitkit_adapters.sessions.media_prompt import media_parts, refuse_media
 
-__all__ = ["Prompt", "read_prompts", "stands_for_several"]
+__all__ = ["Prompt", "chats_of", "check_messages", "no_template", "read_prompts", "stands_for_several"]
 
 Message = Mapping[str, Any]
 PromptItem = str | int | Message | Sequence[int] | Sequence[Message]
@@ -43,6 +44,8 @@ def read_prompts(
         ConfigurationError: There is no prompt, a prompt has another type or no tokens, or a text or chat is given without a
             tokenizer or chat template.
     """
+    # It would be read as its token ids alone.
+    refuse_media([prompt], "this model")
     if isinstance(prompt, Mapping):
         return _read_encoding(prompt, attention_mask)
     if attention_mask is not None:
@@ -57,6 +60,7 @@ def read_prompts(
     if kind == TEXT:
         return [_encoded(text, encode) for text in items]
     if kind == IDS:
+        refuse_media(items, "this model")
         return [_checked_ids(list(_plain(ids))) for ids in items]
     if kind == MESSAGE:
         return [_applied(items, tokenizer)]
@@ -162,6 +166,28 @@ def _rows(name: str, values: Any) -> list[list[Any]]:
 
 def _applied(messages: list[Any], tokenizer: Any) -> list[int]:
     """Return the tokens of a chat, up to the beginning of the answer."""
+    check_messages(messages)
+    if parts := media_parts(messages):
+        raise ConfigurationError(
+            f"a chat has a part of the type {parts[0]['type']!r}, and only text is read here; for images, use mlx-vlm with "
+            "generate_typed, or with generate or stream of a Session"
+        )
+    try:
+        found = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)
+    except (AttributeError, ValueError) as error:
+        if getattr(tokenizer, "chat_template", None) is not None:
+            raise
+        raise no_template(tokenizer) from error
+    (row,) = read_prompts(found, None)
+    return row
+
+
+def check_messages(messages: Iterable[Any]) -> None:
+    """Check that each message of a chat has a role, and a content or tool calls.
+
+    Raises:
+        ConfigurationError: One has not.
+    """
     for message in messages:
         known = isinstance(message, Mapping) and isinstance(message.get("role"), str)
         if not known or not {"content", "tool_calls"} & {*message}:
@@ -169,17 +195,22 @@ def _applied(messages: list[Any], tokenizer: Any) -> list[int]:
                 f'a chat has the message {reprlib.repr(message)}; give each as {{"role": ..., "content": ...}}, with a role such '
                 'as "user"'
             )
-    try:
-        found = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)
-    except (AttributeError, ValueError) as error:
-        if getattr(tokenizer, "chat_template", None) is not None:
-            raise
-        what = "there is no tokenizer" if tokenizer is None else "the tokenizer has no chat template"
-        raise ConfigurationError(
-            f"prompt is a chat, but {what}; give a text or token ids in the form that the model expects"
-        ) from error
-    (row,) = read_prompts(found, None)
-    return row
+
+
+def no_template(tokenizer: Any) -> ConfigurationError:
+    """Return the error for a chat without a tokenizer, or with one that has no template."""
+    what = "there is no tokenizer" if tokenizer is None else "the tokenizer has no chat template"
+    return ConfigurationError(
+        f"prompt is a chat, but {what}; give a text or token ids in the form that the model expects"
+    )
+
+
+def chats_of(prompt: Any) -> list[list[Any]]:
+    """Return the messages of each chat, if a prompt is a chat or a list of chats; otherwise []."""
+    items = list(prompt) if _is_list(prompt) else []
+    if items and all(_kind(item) == MESSAGE for item in items):
+        return [items]
+    return [list(messages) for messages in items] if items and all(_kind(item) == CHAT for item in items) else []
 
 
 def _encoded(text: str, encode: Callable[[str], Sequence[int]] | None) -> list[int]:

@@ -20,6 +20,7 @@ from logitkit.protocol.stateless import Stateless
 from logitkit.sessions.forced_run import forced_run, may_force
 from logitkit.sessions.token_choice import drawn_tokens
 from logitkit_adapters.sessions.end_of_row import end_of_row
+from logitkit_adapters.sessions.media_prompt import cached_ids
 from logitkit_adapters.sessions.sequence import CachedSequence, SequenceEngine
 from logitkit_adapters.sessions.session_call import SessionCall
 
@@ -39,6 +40,7 @@ class RowWriter:
         stream: The random stream of the row.
         tokens: The new tokens so far.
         log_probs: Their log-probabilities, if the call asks for them.
+        kept: The tokens that were kept at each step, [ceil(V / 32)] int32 each, if the call asks for them.
         forced_tokens: The number of forced tokens among the new ones.
     """
 
@@ -50,6 +52,7 @@ class RowWriter:
     stream: int
     tokens: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
+    kept: list[Tensor] = field(default_factory=list)
     forced_tokens: int = 0
 
     def __post_init__(self) -> None:
@@ -72,7 +75,7 @@ class RowWriter:
             sequence: A sequence of the beginning of the prompt, shorter than the prompt.
         """
         new = self.tokens
-        pending = self.prompt[sequence.length :]
+        pending = cached_ids(self.prompt)[sequence.length :]
         while True:
             known = self._forced(self.max_new_tokens - len(new))
             end = next((at for at, token in enumerate(known, 1) if token in self.ends), None)
@@ -81,6 +84,7 @@ class RowWriter:
             self.forced_tokens += len(known)
             if self.call.log_probs:
                 self.log_probs += [0.0] * len(known)
+            self._keep_only(known)
             if end is not None or len(new) == self.max_new_tokens:
                 break
             logits = sequence.feed([*pending, *known])
@@ -125,6 +129,7 @@ class RowWriter:
     def _chosen(self, logits: Tensor) -> int:
         # Before the choice, which may overwrite the logits.
         scores = logits[0].to(torch.float64).log_softmax(0) if self.call.log_probs else None
+        self._keep_legal(logits)
         if self.call.seed is None:
             token = self.engine.greedy(logits)
         else:
@@ -136,6 +141,20 @@ class RowWriter:
         if scores is not None:
             self.log_probs.append(float(scores[token]))
         return token
+
+    def _keep_only(self, tokens: list[int]) -> None:
+        """Record forced tokens, if the call asks for it."""
+        if self.call.record_kept:
+            from logitkit.runtime.token_bits import only
+
+            self.kept += [only(token, self._context.vocabulary_size) for token in tokens]
+
+    def _keep_legal(self, logits: Tensor) -> None:
+        """Record the tokens that are left in processed logits, [1, V], if the call asks for it."""
+        if self.call.record_kept:
+            from logitkit.runtime.token_bits import legal_tokens, packed
+
+            self.kept.append(packed(legal_tokens(logits.detach()))[0].cpu())
 
     def _commit(self, tokens: list[int]) -> None:
         """Advance the processor by the chosen tokens."""

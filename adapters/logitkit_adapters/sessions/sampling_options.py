@@ -18,19 +18,30 @@ PROCESSORS = {
     "min_p": "logitkit.MinP({})",
     "typical_p": "logitkit.TypicalP({})",
     "top_n_sigma": "logitkit.TopNSigma({})",
+    "top_h": "logitkit.TopH({})",
+    "epsilon_cutoff": "logitkit.EpsilonCutoff({})",
+    "eta_cutoff": "logitkit.EtaCutoff({})",
     "repetition_penalty": "logitkit.RepetitionPenalty({})",
     "repeat_penalty": "logitkit.RepetitionPenalty({})",
     "frequency_penalty": "logitkit.FrequencyPenalty({})",
     "presence_penalty": "logitkit.PresencePenalty({})",
     "no_repeat_ngram_size": "logitkit.NoRepeatNGram({})",
     "logit_bias": "logitkit.LogitBias({})",
+    "sequence_bias": "logitkit.SequenceBias({})",
     "stop": "logitkit.StopStrings({}, vocabulary)",
     "stop_strings": "logitkit.StopStrings({}, vocabulary)",
     "min_new_tokens": "logitkit.MinNewTokens({}, eos_ids)",
+    "min_length": "logitkit.MinLength({}, eos_ids)",
+    "begin_suppress_tokens": "logitkit.SuppressAtBegin({})",
+    "exponential_decay_length_penalty": "logitkit.LengthDecay(*{}, eos_ids)",
+    "encoder_repetition_penalty": "logitkit.EncoderRepetitionPenalty({})",
+    "encoder_no_repeat_ngram_size": "logitkit.EncoderNoRepeatNGram({})",
     "min_tokens": "logitkit.MinNewTokens({}, eos_ids)",
 }
 # These change nothing unless tokens are sampled.
-ONLY_SAMPLED = frozenset({"temperature", "top_k", "top_p", "min_p", "typical_p", "top_n_sigma"})
+ONLY_SAMPLED = frozenset(
+    {"temperature", "top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "top_h", "epsilon_cutoff", "eta_cutoff"}
+)
 # The argument that takes the place of an option, in the order of preference.
 ARGUMENTS = {
     "do_sample": ("do_sample", "seed"),

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from logitkit_adapters.sessions.likeliest import likeliest
+from logitkit_adapters.sessions.prompts import Prompt, read_prompts
 
 __all__ = ["CachedSequence", "SavedSequence", "SequenceEngine"]
 
@@ -70,8 +71,8 @@ class CachedSequence(ABC):
             all_positions: Return the logits of every token instead of the last one's.
 
         Returns:
-            Logits that the caller owns, [V] or [T, V], on the engine's device (the CPU for mlx-lm and llama.cpp), in the dtype
-            that the engine passes to its own hooks.
+            Logits that the caller owns, [V] or [T, V], on the engine's device (the CPU for mlx-lm, llama.cpp and ONNX Runtime
+            GenAI), in the dtype that the engine passes to its own hooks.
 
         Raises:
             Exception: Any exception of the engine. The sequence is then unusable; its forks and snapshots remain valid.
@@ -108,6 +109,7 @@ class SequenceEngine(ABC):
         max_length: The maximum number of positions of the engine or the model, if known.
         layers: The number of layers.
         resumes: Whether `resume` is faster than `restore`.
+        moves: Whether a restored sequence takes the cache over from its snapshot, which then has only the restored tokens.
         lock: The lock to hold while a sequence is used: the lock of the model if only one thread at a time may run it.
     """
 
@@ -118,6 +120,7 @@ class SequenceEngine(ABC):
     max_length: int | None
     layers: int
     resumes = False
+    moves = False
     lock: AbstractContextManager[Any]
 
     @abstractmethod
@@ -138,6 +141,14 @@ class SequenceEngine(ABC):
     def greedy(self, logits: Tensor) -> int:
         """Return the token that the engine's own greedy search chooses, from logits [V] or [1, V], which may be overwritten."""
         return likeliest(logits)
+
+    def prompts(self, prompt: Prompt, attention_mask: Any = None) -> list[list[int]]:
+        """Return the tokens of each prompt; see `read_prompts`. An engine may take further kinds of prompts."""
+        return read_prompts(prompt, None if self.tokenizer is None else self.encode, self.tokenizer, attention_mask)
+
+    def reusable(self, ids: Sequence[int], length: int) -> int:
+        """Return how many of the first `length` ids of a prompt, of those by which caches are found, a cache may stand for."""
+        return length
 
     @property
     def is_busy(self) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import torch
+
 from logitkit.composition.engine_vocabulary import check_ends, vocabulary_ends
 from logitkit.parameters.scalars import checked_integer
 from logitkit.protocol.processor import Processor, check_is_processor
@@ -16,6 +18,8 @@ from logitkit_adapters.sessions.engines import check_tokens, engine_of
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
 from logitkit_adapters.sessions.generation_stream import TextPieces
 from logitkit_adapters.sessions.generator import continuous
+from logitkit_adapters.sessions.media_prompt import refuse_media
+from logitkit_adapters.sessions.prompts import Prompt
 from logitkit_adapters.sessions.row_writer import RowWriter
 from logitkit_adapters.sessions.rows_together import NOTHING, generated_rows, text_of
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
@@ -35,13 +39,13 @@ class Session(BaseSession[Processor[Any]]):
     for several conversations at once. A cache that cannot be cut (sliding window, quantised) is reused as far as possible and
     otherwise recomputed, so the output does not depend on it.
 
-    Several threads may share a session: each call waits for the one before. In mlx-lm and llama.cpp, where only one thread at a
-    time may run a model, it waits for all sessions and generators of that model.
+    Several threads may share a session: each call waits for the one before. In mlx-lm, mlx-vlm, llama.cpp and ONNX Runtime
+    GenAI, where only one thread at a time may run a model, it waits for all sessions and generators of that model.
 
     Args:
-        model: A decoder-only language model of transformers, a model of mlx-lm, or a `llama_cpp.Llama`. Other code may use the
-            model between the calls of the session.
-        tokenizer: Its tokenizer, for prompts given as text; llama.cpp has its own.
+        model: A decoder-only language model of transformers, a model of mlx-lm or mlx-vlm, a `llama_cpp.Llama` or an
+            `onnxruntime_genai.Model`. Other code may use the model between the calls of the session.
+        tokenizer: Its tokenizer, for prompts given as text, or in mlx-vlm its processor; llama.cpp has its own.
         processor: The processor for the logits of every call that is not given another.
         max_length: The maximum number of tokens of a prompt and its output; None: the number of positions of the model or its
             context.
@@ -112,8 +116,12 @@ class Session(BaseSession[Processor[Any]]):
         tokenizer = self._engine.tokenizer
         return tokenizer, None if tokenizer is None else self._engine.encode
 
+    def _prompts(self, prompt: Prompt, attention_mask: Any) -> list[list[int]]:
+        return self._engine.prompts(prompt, attention_mask)
+
     def _rows(self, call: SessionCall) -> Iterable[GeneratedRow]:
         if call.num_beams > 1:
+            refuse_media(call.prompts, f"beam search, num_beams={call.num_beams},")
             for tokens, count in zip(call.prompts, call.counts, strict=True):
                 yield from self._beams(call, tokens, count) if tokens else [NOTHING] * call.num_beams
             return
@@ -154,6 +162,7 @@ class Session(BaseSession[Processor[Any]]):
             finished=writer.finished,
             log_probs=writer.log_probs if writer.call.log_probs else None,
             log_prob=sum(writer.log_probs) if writer.call.log_probs else None,
+            kept=torch.stack(writer.kept) if writer.call.record_kept and writer.kept else None,
         )
 
     def _pieces(self, call: SessionCall) -> Generator[str, None, Generated]:

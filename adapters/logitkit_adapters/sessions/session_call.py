@@ -27,6 +27,7 @@ class SessionCall:
         num_beams: The number of beams per prompt.
         length_penalty: The power of the length by which the weight of a beam is divided.
         log_probs: Whether to compute log-probabilities.
+        record_kept: Whether to record the tokens that the processor keeps at each step.
         whole_text: Whether the text of a row includes the stop that ended it.
     """
 
@@ -38,6 +39,7 @@ class SessionCall:
     num_beams: int = 1
     length_penalty: float = 1.0
     log_probs: bool = False
+    record_kept: bool = False
     whole_text: bool = False
 
     def __post_init__(self) -> None:
@@ -52,6 +54,10 @@ class SessionCall:
             raise ConfigurationError(
                 f"num_beams={self.num_beams} was given with num_samples={self.num_samples} and seed={self.seed}; beam search "
                 "does not sample, and each beam is a row: leave these out"
+            )
+        if self.record_kept and self.num_beams > 1:
+            raise ConfigurationError(
+                f"record_kept=True was given with num_beams={self.num_beams}; beams are not samples, so leave one of them out"
             )
         if self.seed is None and self.num_samples > 1:
             object.__setattr__(self, "seed", int(torch.randint(2**62, ())))

@@ -22,7 +22,8 @@ from logitkit_adapters.sessions.batch import BatchEngine
 from logitkit_adapters.sessions.engines import batch_engine_of, engine_of, vocabulary_of
 from logitkit_adapters.sessions.generated import GeneratedRow
 from logitkit_adapters.sessions.initial_state import initial_state
-from logitkit_adapters.sessions.prompts import Prompt, read_prompts
+from logitkit_adapters.sessions.media_prompt import cached_ids, has_media
+from logitkit_adapters.sessions.prompts import Prompt
 from logitkit_adapters.sessions.rows_together import rows_together
 from logitkit_adapters.sessions.sequence import SequenceEngine
 from logitkit_adapters.sessions.session import Session
@@ -35,7 +36,7 @@ CHUNK = 64
 
 
 class TextModel:
-    """A model of transformers, mlx-lm or llama.cpp with its tokenizer.
+    """A model of transformers, mlx-lm, mlx-vlm, llama.cpp or ONNX Runtime GenAI with its tokenizer.
 
     Args:
         model: The model.
@@ -98,7 +99,7 @@ class TextModel:
             call: The call, with the same limit for all prompts.
             batch_size: The maximum number of rows that run together.
         """
-        if len(call.rows) == 1 or self._batches.row_by_row:
+        if len(call.rows) == 1 or self._batches.row_by_row or has_media(call.prompts):
             return session.run(call).rows
         return rows_together(self._batches, call, batch_size)
 
@@ -130,17 +131,17 @@ class TextModel:
 
     def prompts(self, prompt: Prompt) -> list[list[int]]:
         """Return the tokens of prompts as a session reads them."""
-        return read_prompts(prompt, self._engine.encode, self._engine.tokenizer)
+        return self._engine.prompts(prompt)
 
     def rows(self, prompt: Prompt) -> Sequence[Sequence[int]]:
         """Return the tokens of prompts as `continuous` reads them, where an empty text is the beginning of one."""
         with self._batches.lock:
             return initial_state(self._batches, prompt).rows
 
-    def logits(self, prompt: Sequence[int], output: Sequence[int]) -> Iterator[Tensor]:
+    def logits(self, prompt: list[int], output: Sequence[int]) -> Iterator[Tensor]:
         """Yield the logits in the place of each token of an output, [V] on the CPU."""
         sequence = self._engine.new()
-        yield sequence.feed(prompt).cpu()
+        yield sequence.feed(cached_ids(prompt)).cpu()
         for begin in range(0, len(output) - 1, CHUNK):
             fed = output[begin : min(begin + CHUNK, len(output) - 1)]
             yield from sequence.feed(fed, all_positions=True).cpu()

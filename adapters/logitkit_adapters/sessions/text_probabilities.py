@@ -34,11 +34,11 @@ def probabilities(
     The probability of a text is the sum over all of its tokenizations that `Choice(options, vocabulary)` allows, not only over
     the tokenizer's own. The model's own probabilities count, without any processor.
 
-    In transformers, the prompt is fed once and then all tokenizations in one batch; in mlx-lm and llama.cpp one after another,
+    In transformers, the prompt is fed once and then all tokenizations in one batch; in other engines one after another,
     without repeating common prefixes. In vLLM, each is a request with `prompt_logprobs`.
 
     Args:
-        model: A causal language model of transformers or mlx-lm, a `llama_cpp.Llama` or a `vllm.LLM`.
+        model: A model of transformers, mlx-lm or mlx-vlm, a `llama_cpp.Llama`, an `onnxruntime_genai.Model` or a `vllm.LLM`.
         tokenizer: Its tokenizer; None for llama.cpp and vLLM, which have their own.
         prompt: A text, token ids or a chat, as for `continuous`: one prompt.
         options: At least one text, all different. After a prompt without a final space, most begin with a space.

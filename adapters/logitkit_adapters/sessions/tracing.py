@@ -33,8 +33,9 @@ def trace(
     any processor.
 
     Args:
-        model: A causal language model of transformers or mlx-lm, a `llama_cpp.Llama`, or vLLM's `LLM` with `max_logprobs=-1`:
-            by default, it reports at most 20 log-probabilities per token. There, the prompt with the output is one request.
+        model: A model of transformers, mlx-lm or mlx-vlm, a `llama_cpp.Llama`, an `onnxruntime_genai.Model`, or vLLM's `LLM`
+            with `max_logprobs=-1`: by default, it reports at most 20 log-probabilities per token. There, the prompt with the
+            output is one request.
         tokenizer: Its tokenizer; None for llama.cpp and vLLM, which have their own.
         prompt: A text, token ids or a chat, as for `Session`: one prompt.
         processor: A processor, or anything else that `logitkit.output_types.output_type_of` accepts, such as a Python type.

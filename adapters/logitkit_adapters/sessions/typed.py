@@ -174,11 +174,13 @@ def generate_typed(
     """Generate a value of a type, such as an instance of a pydantic model.
 
     Args:
-        model: A causal language model of transformers or mlx-lm, a `llama_cpp.Llama`, or vLLM's `LLM`, created with
+        model: A causal language model of transformers, a model of mlx-lm or mlx-vlm, a `llama_cpp.Llama`, an
+            `onnxruntime_genai.Model`, or vLLM's `LLM`, created with
             `logits_processors=["logitkit_adapters.vllm:LogitsProcessor"]`.
-        tokenizer: Its tokenizer; None for llama.cpp and vLLM, which have their own.
+        tokenizer: Its tokenizer, or in mlx-vlm its processor; None for llama.cpp and vLLM, which have their own.
         prompt: A text, token ids or a chat, or a list of these, as for `Session.generate`. The prompts of a list run together.
-            In llama.cpp, in models with recurrent layers and with `session`, they run one after another.
+            In llama.cpp and ONNX Runtime GenAI, in models with recurrent layers, with images and with `session`, they run one
+            after another.
         output_type: A pydantic model, a dataclass, a `TypedDict`, `Literal`, an `Enum`, `int`, `float`, `bool`, `date`,
             `list[int]`, `X | None`, a JSON Schema as a dict, `re.compile(...)`, `logitkit.Tools`, a language or a processor.
         max_new_tokens: The maximum number of new tokens per output. None: 1,024, or fewer if the model has fewer positions left.
@@ -194,7 +196,7 @@ def generate_typed(
         errors: The way of an output that is not a value. `"raise"`: raise its error, which has the other outputs of the
             list. `"return"`: return it with the `error`, and with None as its value.
         retries: How many times an output that is not a value is sampled again, with another seed.
-        batch_size: The maximum number of rows that run together in transformers and mlx-lm.
+        batch_size: The maximum number of rows that run together in transformers, mlx-lm and mlx-vlm.
         session: A session of the model, whose cache and `max_length` then apply, but not its processor. None: a new one.
         **others: None are allowed; the error names the processor or argument to use instead.
 
@@ -242,7 +244,7 @@ def generate_typed(
         if several or retries:
             given = "several prompts, samples or beams" if several else f"retries={retries}"
             raise ConfigurationError(f"stream=True was given with {given}; it returns the text of one output")
-        return TypedStream(used.pieces(call), lambda row: reader.read(row, *call.rows[0]), errors)
+        return TypedStream(used.pieces(call), lambda row: reader.read(row, *call.rows[0]), kind.partial_value, errors)
 
     def generate(call: SessionCall) -> Sequence[GeneratedRow]:
         return text.generated(used, call, batch_size) if session is None else used.run(call).rows

@@ -62,6 +62,7 @@ class TypedStream(GenerationStream, Generic[V]):
     Args:
         pieces: Yields the pieces and returns the result.
         read: Returns the output of a row.
+        read_partial: Returns the value of the beginning of a text.
         errors: Whether an output that is not a value raises its error, or is returned.
     """
 
@@ -69,10 +70,30 @@ class TypedStream(GenerationStream, Generic[V]):
         self,
         pieces: Generator[str, None, Generated],
         read: Callable[[GeneratedRow], TypedOutput[V]],
+        read_partial: Callable[[str], Any],
         errors: Literal["raise", "return"] = "raise",
     ) -> None:
         super().__init__(pieces)
-        self._read, self._errors = read, errors
+        self._read, self._read_partial, self._errors = read, read_partial, errors
+        self._text = ""
+
+    def __next__(self) -> str:
+        piece = super().__next__()
+        self._text += piece
+        return piece
+
+    @property
+    def partial(self) -> Any:
+        """The value of the text so far, which may be read after each piece: it is read from the beginning of the text each time.
+
+        Of JSON, half of a string is shown, but not half of a name, number, `true`, `false` or `null`. For a pydantic model, the
+        value is an instance in which members that have not been written have their defaults or None; it is not validated. For
+        other types and schemas it is plain data, and None before a value begins. For a pattern or language it is the text.
+
+        Raises:
+            ConfigurationError: The type is `Tools`.
+        """
+        return self._read_partial(self._text)
 
     @property
     def output(self) -> TypedOutput[V]:

@@ -2,7 +2,7 @@
 
 hook                   logits_processor: the hook for `generate(logits_processor=[...])`
 engine_bans            warn of bans of `generate` that leave none of the tokens that a constraint allows
-continuous_batching    the same for continuous batching
+continuous_batching    the same for continuous batching (request_processors, request_slots, known_processors)
 vocabulary             the vocabulary of a tokenizer
 engine                 session support: sequence and recurrent run one sequence, batch runs rows
                        (model, cache_argument)

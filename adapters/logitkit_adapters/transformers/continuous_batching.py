@@ -1,28 +1,28 @@
 """Processors in transformers' continuous batching, which takes no `logits_processor` argument.
 
-There, a background thread schedules requests one by one, and an ordinary processor sees only the logits and the last token of
-each row. So states are computed from each request's own record of its prompt and output, which transformers shows to processors
-of a special class before each forward pass. That record is complete only in synchronous batching.
+There, a background thread schedules requests one by one. Each manager that a model makes inside a `with` block gets the
+processors of `request_processors`, which find the state of each request in a bank.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
-from torch import Tensor
 
-from logitkit.composition.engine_logits import EngineLogits
 from logitkit.composition.engine_vocabulary import check_ends
 from logitkit.errors import ConfigurationError
-from logitkit.protocol.processor import Processor, check_is_processor
-from logitkit.tracking import Request, RequestTracker
+from logitkit.protocol.processor import Processor, check_is_processor, is_processor
 from logitkit_adapters.hooks.model_tokens import ends_of
 from logitkit_adapters.transformers.engine_bans import warn_of_settings
+
+if TYPE_CHECKING:
+    from logitkit_adapters.transformers.request_slots import RequestSlots
 
 __all__ = ["continuous_batching"]
 
@@ -31,34 +31,43 @@ __all__ = ["continuous_batching"]
 METHOD = "init_continuous_batching"
 PROCESSORS = "_get_logits_processor"
 
-# Settings of ContinuousBatchingConfig with which processors would run before the tokens are known, or not at all.
+# Settings of ContinuousBatchingConfig with which torch would compile the steps again whenever the processors change.
 COMPILED = ("varlen_compile_config", "decode_compile_config", "default_compile_level")
-REFUSED = ("use_async_batching", "use_cuda_graph", *COMPILED)
+
+# Where transformers has asynchronous batching.
+ASYNCHRONOUS = ("cuda", "xpu")
+
+Given = Processor[Any] | Mapping[str, Processor[Any] | None] | Callable[[str], Processor[Any] | None]
 
 
 @contextmanager
-def continuous_batching(model: Any, processor: Processor[Any]) -> Iterator[None]:
-    r"""Apply a processor to everything that a model generates by continuous batching inside the `with` block.
+def continuous_batching(model: Any, processor: Given) -> Iterator[None]:
+    r"""Apply processors to everything that a model generates by continuous batching inside the `with` block.
 
     Inside, `model.generate_batch`, `model.continuous_batching_context_manager`, `model.init_continuous_batching` and
-    `model.generate(cache_implementation="paged")` use the processor, after transformers' own processors and before temperature,
-    top-k and top-p. The state of each request depends only on its own tokens, so chunked prefill, evicted requests and
-    `num_return_sequences` do not change it. Asynchronous batching, CUDA graphs and compiled steps run processors before the
-    tokens are known, or not at all. They are switched off by default, and refused if you ask for them.
+    `model.generate(cache_implementation="paged")` use the processors, after transformers' own ones and before temperature, top-k
+    and top-p. The state of each request depends only on its own tokens, so chunked prefill, evicted requests and
+    `num_return_sequences` do not change it.
+
+    Asynchronous batching and CUDA graphs are off unless the configuration turns them on. With both, broken logits end their row
+    instead of raising an error, so that no step waits for the host. With graphs, a processor of yours must use tensor operations
+    only, as for `torch.compile`. Compiled steps are refused, because torch would compile them again for new processors.
 
     Args:
         model: A transformers model.
-        processor: Any processor.
+        processor: A processor for all requests; or a mapping from the id of each request to its processor, or None for a request
+            without one; or a function that returns the processor of a request by its id, and is called once for each request.
+            `generate_batch` names its requests `req_0`, `req_1` and so on.
 
     Yields:
         Nothing.
 
     Raises:
         ConfigurationError: The model is a wrapper, is already inside such a block, or still has a manager of earlier continuous
-            batching, which would ignore the processor; the configuration asks for a refused mode; or this version of transformers
-            cannot run a processor per request.
-        Exception: Any error of the processor, at the end of the block, because transformers catches it, fails the requests and
-            returns.
+            batching, which would ignore the processors; the configuration asks for a mode that is refused or not available; or
+            this version of transformers cannot run a processor per request.
+        Exception: Any error of a processor or of the function, or of a request that is not in the mapping, at the end of the
+            block, because transformers catches it. A request whose processor cannot be found or started ends at once.
 
     Example:
         >>> import re
@@ -69,29 +78,88 @@ def continuous_batching(model: Any, processor: Processor[Any]) -> Iterator[None]
         >>> model = AutoModelForCausalLM.from_pretrained(model_dir())
         >>> tokenizer = AutoTokenizer.from_pretrained(model_dir())
         >>> date = lk.Regex(r" [0-9]{4}-[0-9]{2}-[0-9]{2}", vocabulary(tokenizer))
+        >>> code = lk.Regex(r" [A-Z]{3}", vocabulary(tokenizer))
         >>> config = ContinuousBatchingConfig(num_blocks=8, max_batch_tokens=64)
         >>> prompt = tokenizer("The price of").input_ids
-        >>> with continuous_batching(model, date):
-        ...     done = model.generate_batch([prompt], continuous_batching_config=config, max_new_tokens=20)
-        >>> text = tokenizer.decode(done["req_0"].generated_tokens, skip_special_tokens=True)
-        >>> bool(re.fullmatch(r" [0-9]{4}-[0-9]{2}-[0-9]{2}", text))
-        True
+        >>> with continuous_batching(model, {"req_0": date, "req_1": code}):
+        ...     done = model.generate_batch([prompt, prompt], continuous_batching_config=config, max_new_tokens=20)
+        >>> texts = [
+        ...     tokenizer.decode(done[name].generated_tokens, skip_special_tokens=True) for name in ("req_0", "req_1")
+        ... ]
+        >>> bool(re.fullmatch(r" [0-9]{4}-[0-9]{2}-[0-9]{2}", texts[0])), bool(re.fullmatch(r" [A-Z]{3}", texts[1]))
+        (True, True)
     """
     _check_model(model)
-    check_ends(processor, ends_of(model))
-    check_is_processor(processor)
-    warn_of_settings(processor, model)
-    hook = _Hook(processor, ends_of(model))
-    setattr(model, METHOD, _manager_with(hook, getattr(model, METHOD)))
+    block = _Block(_processor_of(processor, model))
+    setattr(model, METHOD, _manager_with(block, getattr(model, METHOD)))
     try:
         yield
     finally:
         delattr(model, METHOD)
-        # A manager that was asked to persist would go on to apply the processor.
+        # A manager that was asked to persist would go on to apply the processors.
         model.destroy_cached_continuous_batching_manager()
-    if hook.error is not None:
-        raise hook.error
-    hook.process.raise_broken()
+    block.raise_error()
+
+
+def _processor_of(given: Any, model: Any) -> Callable[[str], Processor[Any] | None]:
+    """Return a function from the id of a request to its processor; what is known now is checked."""
+    if callable(given) and not is_processor(given) and not isinstance(given, type):
+        found: Callable[[str], Processor[Any] | None] = given
+        return found
+    if isinstance(given, Mapping):
+        known = dict(given)
+        for name, processor in known.items():
+            if processor is not None:
+                _check(processor, f"the processor of request {name!r}", model)
+        return lambda request_id: _of_mapping(known, request_id)
+    _check(given, "processor", model)
+    return lambda _: given
+
+
+def _check(processor: Any, name: str, model: Any) -> None:
+    check_is_processor(processor, name, "a mapping from request ids to processors, or a function of the request id")
+    check_ends(processor, ends_of(model))
+    warn_of_settings(processor, model)
+
+
+def _of_mapping(known: Mapping[str, Processor[Any] | None], request_id: str) -> Processor[Any] | None:
+    if request_id not in known:
+        raise ConfigurationError(
+            f"request {request_id!r} is not in the mapping of processors, which has {', '.join(map(repr, [*known][:5]))}; add "
+            "it, with None if it has no processor"
+        )
+    return known[request_id]
+
+
+class _Block:
+    """The managers that are made inside a `with` block.
+
+    Args:
+        processor_of: Returns the processor of a request by its id.
+    """
+
+    def __init__(self, processor_of: Callable[[str], Processor[Any] | None]) -> None:
+        self.processor_of = processor_of
+        self._all: list[RequestSlots] = []
+
+    def slots(self, model: Any) -> RequestSlots:
+        """Return the slots of a new manager."""
+        # Only continuous batching needs it, and not a hook.
+        from logitkit_adapters.transformers.request_slots import RequestSlots
+
+        head = model.get_output_embeddings()
+        columns = getattr(head, "out_features", None) or model.config.get_text_config().vocab_size
+        made = RequestSlots(self.processor_of, model.device, columns, ends_of(model))
+        self._all.append(made)
+        return made
+
+    def raise_error(self) -> None:
+        """Raise the first error of a manager."""
+        for slots in self._all:
+            if slots.error is not None:
+                raise slots.error
+        for slots in self._all:
+            slots.raise_broken()
 
 
 def _check_model(model: Any) -> None:
@@ -111,138 +179,78 @@ def _check_model(model: Any) -> None:
         )
 
 
-def _manager_with(hook: _Hook, make: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement of `model.init_continuous_batching`, whose managers apply the hook."""
+def _manager_with(block: _Block, make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a replacement of `model.init_continuous_batching`, whose managers apply the processors."""
 
     def init_continuous_batching(
         generation_config: Any = None, continuous_batching_config: Any = None, **others: Any
     ) -> Any:
+        from logitkit_adapters.transformers.request_processors import register, request_processors
+
         model = make.__self__  # type: ignore[attr-defined]
-        _register()
+        register()
         if continuous_batching_config is None:
             generation = model.generation_config if generation_config is None else generation_config
             continuous_batching_config = getattr(generation, "continuous_batching_config", None)
-        config = _synchronous(continuous_batching_config)
+        config = _with_requests(continuous_batching_config, model)
+        slots = block.slots(model)
         own = getattr(model, PROCESSORS)
-        ours = transformers.LogitsProcessorList([hook])
+        ours = request_processors(slots)
         setattr(model, PROCESSORS, lambda generation: own(generation, logits_processor=ours))
         try:
             manager = make(generation_config=generation_config, continuous_batching_config=config, **others)
         finally:
             delattr(model, PROCESSORS)
         # A model's own configuration may ask for compiled steps too.
-        _check_modes(manager.continuous_batching_config)
+        _check_modes(manager.continuous_batching_config, model)
+        slots.ahead = bool(manager.continuous_batching_config.use_async_batching)
+        slots.graphs = any(manager.continuous_batching_config.cuda_graph_booleans)
+        known = weakref.ref(manager)
+        slots.drop_graphs = lambda: _drop_graphs(known())
         return manager
 
     return init_continuous_batching
 
 
-def _synchronous(config: Any) -> Any:
-    """Return a configuration with which processors know every token, or raise `ConfigurationError`."""
+def _with_requests(config: Any, model: Any) -> Any:
+    """Return a configuration with processors per request, in which other modes are off unless they were turned on."""
     config = transformers.ContinuousBatchingConfig() if config is None else copy.copy(config)
-    _check_modes(config)
-    config.use_async_batching = False
-    config.use_cuda_graph = False
+    _check_modes(config, model)
+    config.use_async_batching = bool(config.use_async_batching)
+    if config.use_cuda_graph is None:
+        config.use_cuda_graph = False
     config.per_request_processors = True
     return config
 
 
-def _check_modes(config: Any) -> None:
-    values = {name: getattr(config, name, None) for name in REFUSED}
-    # CUDA graphs are one boolean, or one for prefill and one for decoding.
-    asked = [name for name, value in values.items() if (any(value) if isinstance(value, tuple) else value)]
+def _check_modes(config: Any, model: Any) -> None:
+    asked = [name for name in COMPILED if getattr(config, name, None)]
     if asked:
         raise ConfigurationError(
-            f"{' and '.join(asked)} of ContinuousBatchingConfig cannot be used with a processor, which would run before the "
-            "tokens are known, or not at all; leave it out"
+            f"{' and '.join(asked)} of ContinuousBatchingConfig cannot be used with a processor, because torch would compile the "
+            "steps again whenever the processors of the requests change; leave it out, and turn on use_cuda_graph instead"
+        )
+    if getattr(config, "use_async_batching", None) and model.device.type not in ASYNCHRONOUS:
+        raise ConfigurationError(
+            f"use_async_batching of ContinuousBatchingConfig needs a model on {' or '.join(ASYNCHRONOUS)}, but it is on "
+            f"{model.device}; leave it out"
+        )
+    graphs = getattr(config, "use_cuda_graph", None)
+    # One boolean, or one for prefill and one for decoding.
+    if (any(graphs) if isinstance(graphs, tuple) else graphs) and not ends_of(model):
+        raise ConfigurationError(
+            "use_cuda_graph of ContinuousBatchingConfig needs an EOS id, with which a row can end that has no token left; set "
+            "model.generation_config.eos_token_id, or leave use_cuda_graph out"
         )
 
 
-def _register() -> None:
-    """Register `_PerRequest` as the class that transformers makes of a `_Hook`: it refuses classes that it does not know."""
-    try:
-        from transformers.generation.continuous_batching import cb_logits_processors as known
-
-        known.CLASSIC_TO_CB_PROCESSORS_MAP[_Hook] = _PerRequest  # type: ignore[assignment]
-        known.ContinuousBatchingLogitsProcessor.register(_PerRequest)
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(
-            f"transformers {transformers.__version__} has no processors per request, which constraints need in continuous "
-            "batching; upgrade it, or use "
-            'model.generate(cache_implementation="dynamic")'
-        ) from error
-
-
-class _Hook(transformers.LogitsProcessor):
-    """Stands for the processor until a manager makes its own `_PerRequest` from it."""
-
-    def __init__(self, processor: Processor[Any], eos_ids: Sequence[int]) -> None:
-        self.processor, self.eos_ids = processor, eos_ids
-        self.process = EngineLogits(processor)
-        self.error: Exception | None = None
-
-    @property
-    def supports_continuous_batching(self) -> bool:  # type: ignore[override]
-        """Raise: transformers asks this only if it has made no `_PerRequest` from the hook, and would leave it out."""
-        raise ConfigurationError(
-            f"transformers {transformers.__version__} does not use the processor in continuous batching; "
-            'use model.generate(cache_implementation="dynamic")'
-        )
-
-
-class _PerRequest:
-    """The processor of one manager, called in its thread: first with the requests, then with their logits."""
-
-    supported_kwargs: dict[str, type] = {}  # noqa: RUF012 - transformers reads it like this
-    ignored_kwargs: tuple[str, ...] = ()
-
-    def __init__(self, hook: _Hook) -> None:
-        self._hook = hook
-        self._tracker: RequestTracker[Any] = RequestTracker(hook.processor)
-        self._requests: list[Request] = []
-
-    def fill_defaults(self, int32_tensor: Tensor) -> None:
-        """Write no argument: a request needs more than the single number that there is room for."""
-        int32_tensor.zero_()
-
-    def prepare_tensor_args(self, requests_with_new_token: list[Any]) -> Tensor:
-        """Remember the requests that the next logits belong to, in their order."""
-        with self._errors_kept():
-            self._requests = [_request(future.state) for future in requests_with_new_token]
-        return torch.empty(0, dtype=torch.int32)
-
-    def __call__(self, scores: Tensor, tensor_arg: Tensor) -> Tensor:
-        """Process the scores, [N, V], whose first rows belong to the requests; the others are unused."""
-        rows = len(self._requests)
-        if rows == 0:
-            return scores
-        with self._errors_kept():
-            # On a device, broken scores of the last call are noticed only now.
-            self._hook.process.raise_broken()
-            state, context = self._tracker.resolve(self._requests, scores.shape[1], scores.device)
-            processed = self._hook.process(state, scores[:rows], context, self._hook.eos_ids)
-        # The scores were created for this call; nothing else reads them.
-        return processed if rows == len(scores) else torch.cat([processed, scores[rows:]])
-
-    @contextmanager
-    def _errors_kept(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            self._hook.error = self._hook.error or error
-            raise
-
-
-def _request(state: Any) -> Request:
-    """Return the tokens of a request, from its record in transformers."""
-    tokens = [*state.initial_tokens, *state.generated_tokens]
-    if state.position_offset != len(tokens):
-        raise ConfigurationError(
-            f"request {state.request_id} has {state.position_offset} tokens in its cache, but only "
-            f"{len(tokens)} are known: processors need synchronous batching (use_async_batching=False)"
-        )
-    # An evicted request comes back with its output so far appended to its prompt.
-    prompt = state._true_initial_tokens or len(state.initial_tokens)  # noqa: SLF001 - there is no public attribute
-    # The remaining number of new tokens counts from that point.
-    most = None if state.max_new_tokens is None else len(state.initial_tokens) + state.max_new_tokens
-    return Request(state.request_id, tokens[:prompt], tokens[prompt:], most)
+def _drop_graphs(manager: Any) -> None:
+    """Make transformers capture its graphs again, because tensors that they read have been replaced."""
+    ios = getattr(getattr(manager, "batch_processor", None), "inputs_and_outputs", None)
+    if ios is None:
+        return
+    if torch.cuda.is_available():
+        # A graph that is running must not be released.
+        torch.cuda.synchronize()
+    for part in [pair.device_io for pair in ios.io_pairs] if hasattr(ios, "io_pairs") else [ios]:
+        part.graphs = type(part.graphs)()

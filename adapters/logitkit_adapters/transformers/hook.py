@@ -2,6 +2,8 @@
 
 - *Greedy search, sampling, beam search, assisted decoding, prompt lookup, static caches, chunked prefill, continued caches*: pass
   the hook to `generate`. It finds the state of each row by its token history, in any order, however often it is called.
+- *A processor for each row*: `logits_processor([first, second, None])`, for the prompts of a batch in their order. Beams and
+  `num_return_sequences` of a prompt have its processor.
 - *Use one hook per generation.* A hook costs nothing, because everything compiled belongs to the processor. One hook can serve
   several generations, but token ids cannot tell a new prompt from a continuation of the last one if the new prompt is the last
   prompt with its output, the beginning of that, or that and one more token: call `new_generation` before such a prompt. In
@@ -44,7 +46,7 @@ from logitkit.protocol.row_limit import checked_max_new_tokens
 from logitkit.runtime.logit_arrays import as_array
 from logitkit.tracking import Tracker
 from logitkit.tracking.padding import Padding
-from logitkit_adapters.hooks.door import processor_for
+from logitkit_adapters.hooks.door import processor_for, processors_for
 from logitkit_adapters.hooks.engine_hook import EngineHook
 from logitkit_adapters.hooks.known_prompt import WarnOnce
 from logitkit_adapters.transformers.engine_bans import warn_of_cut_off, warn_of_settings
@@ -91,8 +93,9 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
         prompt: Sequence[Sequence[int]] | Tensor | None,
         padding: Padding,
         max_new_tokens: int | None = None,
+        record_kept: bool = False,
     ) -> None:
-        super().__init__(processor, padding)
+        super().__init__(processor, padding, record_kept=record_kept)
         self.tracker: Tracker[Any] = Tracker(
             processor,
             prompt=None if prompt is None else padding.without(prompt),
@@ -134,7 +137,7 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
         """
         if not isinstance(scores, Tensor):
             self.check_caller(scores)
-        single = _single(input_ids, scores) if self.tracker.steps else None
+        single = _single(input_ids, scores) if self.tracker.steps and self._record is None else None
         if single is not None:
             row = self.tracker.step(*single)
             if row is not None:
@@ -157,6 +160,8 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
         # `generate` may keep the given scores (`output_logits`), so processors get a copy that they may overwrite.
         processed = self._process(state, scores, context, overwrite=False)
         self.tracker.answer(state)
+        if self._record is not None:
+            self._record.add(input_ids, context, processed)
         self._columns = scores.shape[1]
         if self._ends and not (self._warned or by_tensors(scores)):
             self._look_for_cut_off(state, context, scores, processed)
@@ -166,6 +171,8 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
         """Treat the next call as the first of a new generation, whatever its tokens are."""
         self.tracker.new_generation()
         self._columns, self._warned = None, False
+        if self._record is not None:
+            self._record.clear()
 
     def _look_for_cut_off(self, state: Any, context: Context, scores: Tensor, processed: Tensor) -> None:
         """Warn of a row that ends because of a ban of `generate`, if there is one."""
@@ -230,13 +237,15 @@ def logits_processor(
     attention_mask: Tensor | None = None,
     pad_id: int | None = None,
     max_new_tokens: int | None = None,
+    record_kept: bool = False,
 ) -> TransformersLogitsProcessor:
     r"""Create the hook that runs a processor in `generate` of transformers.
 
     Args:
         processor: A processor, which can serve any number of hooks at once; or a Python type, such as a pydantic model, a JSON
             Schema as a dict, `re.compile(...)`, a language or `logitkit.Tools`, which is compiled for the tokenizer. See
-            `logitkit.output_types.output_type_of`.
+            `logitkit.output_types.output_type_of`. For rows that differ, a list with one of these for each prompt of the batch,
+            or None for a row without a processor.
         tokenizer: The tokenizer of the model, which is read once. With a processor, it is optional; if given, the processor
             must have been built for its tokens.
         model: The model that generates, from which the hook learns all ids at which `generate` ends a text, and the settings with
@@ -248,6 +257,7 @@ def logits_processor(
         pad_id: The id of the padding on the left, if there is no mask. It is ignored at the start of a prompt.
         max_new_tokens: The `max_new_tokens` passed to `generate`, which a hook cannot see. Only processors that plan ahead need
             it, such as `JsonSchema(..., closing=True)`. A type, schema, language or tools close their text within it.
+        record_kept: Whether to record which tokens are kept at each step, for training: see `kept_sets` of the hook.
 
     Returns:
         The hook.
@@ -273,11 +283,13 @@ def logits_processor(
         >>> bool(re.fullmatch(r" [0-9]{4}-[0-9]{2}-[0-9]{2}", text))
         True
     """
-    processor = processor_for(processor, tokenizer, model, vocabulary, closing=max_new_tokens is not None)
-    warn_of_settings(processor, model)
+    make = processors_for if isinstance(processor, list | tuple) else processor_for
+    processor = make(processor, tokenizer, model, vocabulary, closing=max_new_tokens is not None)
+    for part in getattr(processor, "distinct", (processor,)):
+        warn_of_settings(part, model)
     most = checked_max_new_tokens(processor, max_new_tokens)
     if isinstance(prompt, Mapping):
         raise ConfigurationError(f"prompt is a {type(prompt).__name__}; give its ids, prompt['input_ids']")
     if isinstance(prompt, Sequence) and any(isinstance(row, int) for row in prompt):
         raise ConfigurationError("prompt is a list of ids; give one list for each row of the batch, as in prompt=[ids]")
-    return TransformersLogitsProcessor(processor, prompt, Padding(processor, attention_mask, pad_id), most)
+    return TransformersLogitsProcessor(processor, prompt, Padding(processor, attention_mask, pad_id), most, record_kept)

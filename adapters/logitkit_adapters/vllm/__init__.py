@@ -8,6 +8,7 @@ modes, mistakes, wording    requests that would be ignored are refused; refusals
 early_ends, watching        texts that end before their constraint allows it, and the requests that are followed to find them
 admission          a server compiles configurations in other processes before it admits a request
 request_checks, answers, internals    changed classes of HTTP requests; errors with a status; private names of vLLM
+openai_fields      the fields of OpenAI's API as a configuration, by a switch of the operator
 compiler, compile_process, compiled     those processes, seen from the server; a process itself; the files that it writes
 fork_server, jobs             starting them; the configurations that wait; whose is next
 clients, verdicts             telling clients apart; known verdicts

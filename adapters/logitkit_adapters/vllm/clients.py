@@ -10,7 +10,7 @@ import functools
 import hashlib
 import ipaddress
 import pkgutil
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from logitkit_adapters.vllm.internals import is_missing
 
-__all__ = ["NOBODY", "Client", "NotedClient", "current_client", "install_client_notes", "retry_after"]
+__all__ = ["NOBODY", "Client", "NotedClient", "client_at", "current_client", "install_client_notes", "retry_after"]
 
 # The headers of API keys: that of OpenAI's clients, and that of Anthropic's.
 KEYS = (b"authorization", b"x-api-key")
@@ -119,6 +119,16 @@ def _client_of(scope: Message) -> Client:
     # Behind a proxy that uvicorn trusts (FORWARDED_ALLOW_IPS), the host is the one that the proxy names.
     host, _ = scope.get("client") or ("", 0)
     keys = [value for name, value in scope["headers"] if name in KEYS]
+    return client_at(host, keys)
+
+
+def client_at(host: str, keys: Sequence[bytes]) -> Client:
+    """Return the client at an address.
+
+    Args:
+        host: The address.
+        keys: The values of the headers with its API key.
+    """
     return Client(_network(host), hashlib.sha256(b"\n".join(keys)).digest() if keys else b"")
 
 

@@ -221,6 +221,13 @@ INTERNALS = (
         "the refusal of a configuration that is not a string says what to send",
         "it only names the field",
     ),
+    Internal(
+        "OnlineRenderer.preprocess_chat",
+        "vllm.renderers.online_renderer",
+        ("self", "request", "parser"),
+        "with LOGITKIT_VLLM_RESPONSE_FORMAT=1, the fields of a chat are read before vLLM adds a grammar for its tools",
+        "with LOGITKIT_VLLM_RESPONSE_FORMAT=1, chats with `tools` are refused",
+    ),
     *HTTP_REQUESTS,
 )
 

@@ -11,6 +11,7 @@ from logitkit.errors import ConfigurationError
 from logitkit_adapters.vllm.answers import refusal
 from logitkit_adapters.vllm.internals import http_requests, is_missing
 from logitkit_adapters.vllm.mistakes import check_body, check_extra_args, wrong_arguments
+from logitkit_adapters.vllm.openai_fields import install_openai_fields, take_openai_fields, unknown_fields
 from logitkit_adapters.vllm.parameters import KEY
 
 __all__ = ["install_request_checks"]
@@ -25,6 +26,7 @@ def install_request_checks() -> None:
         for method, checked in (("to_sampling_params", _without_mistakes), ("to_beam_search_params", _without_beams)):
             if hasattr(request, method):
                 setattr(request, method, checked(getattr(request, method)))
+    install_openai_fields()
     if not (is_missing("validation_exception_handler") or is_missing("create_error_response")):
         # A server registers its handlers after it has loaded its plugins.
         register = pkgutil.resolve_name("vllm.entrypoints.serve.exception_handling.register")
@@ -51,6 +53,7 @@ def _with_form(original: Callable[..., Any]) -> Callable[..., Any]:
 def _without_mistakes(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def to_sampling_params(self: Any, *args: Any, **kwargs: Any) -> Any:
+        take_openai_fields(self)
         try:
             _check_fields(self)
         except ConfigurationError as error:
@@ -62,13 +65,14 @@ def _without_mistakes(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _check_fields(request: Any) -> None:
     """Refuse a configuration in an unknown field, or in the arguments of a chat template, which ignores it."""
-    check_body(request.model_extra)
+    check_body(unknown_fields(request))
     check_body({TEMPLATE: getattr(request, TEMPLATE, None)})
 
 
 def _without_beams(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def to_beam_search_params(self: Any, *args: Any, **kwargs: Any) -> Any:
+        take_openai_fields(self)
         given = getattr(self, "vllm_xargs", None) or {}
         try:
             _check_fields(self)

@@ -144,6 +144,11 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
                 f"num_beams is {call.num_beams}, but vLLM has no beam search inside of its engine; use "
                 "logitkit_adapters.vllm.beam_search, which sends the beams of every step as requests"
             )
+        if call.record_kept:
+            raise ConfigurationError(
+                "record_kept=True, but vLLM takes only logits from a processor, so it cannot return kept sets; see the limits of "
+                "the page on training for a way with logprobs"
+            )
         if call.log_probs and config.logprobs_mode != "processed_logprobs":
             raise ConfigurationError(
                 f"log_probs=True, but the engine has logprobs_mode={config.logprobs_mode!r}, which ignores processors; create "

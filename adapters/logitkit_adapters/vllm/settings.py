@@ -3,6 +3,7 @@
 | variable | default | meaning |
 |---|---|---|
 | `LOGITKIT_VLLM_PLUGIN` | `on` | `off`: nothing is read or compiled, and requests with a configuration are refused |
+| `LOGITKIT_VLLM_RESPONSE_FORMAT` | `off` | `on` or `1`: `response_format`, `tools` and `logitkit` in a body are configurations |
 | `LOGITKIT_VLLM_MAX_STATES` | 50000 | the maximum number of states of an automaton: `Limits.states` |
 | `LOGITKIT_VLLM_MAX_WORK` | 7000000 | the maximum number of steps to compile one request: `Limits.work` |
 | `LOGITKIT_VLLM_MAX_CHARACTERS` | 1048576 | the maximum length of a configuration in characters |
@@ -23,8 +24,11 @@ from logitkit.limits import DEFAULT_LIMITS, Limits
 __all__ = ["Settings", "settings"]
 
 PLUGIN = "LOGITKIT_VLLM_PLUGIN"
+RESPONSE_FORMAT = "LOGITKIT_VLLM_RESPONSE_FORMAT"
+SWITCH = {"on": True, "1": True, "off": False, "0": False}
 DEFAULTS = {
     PLUGIN: "on",
+    RESPONSE_FORMAT: "off",
     "LOGITKIT_VLLM_MAX_STATES": str(DEFAULT_LIMITS.states),
     "LOGITKIT_VLLM_MAX_WORK": str(DEFAULT_LIMITS.work),
     "LOGITKIT_VLLM_MAX_CHARACTERS": str(2**20),
@@ -40,6 +44,7 @@ class Settings:
 
     Args:
         enabled: Whether requests may have configurations.
+        reads_openai_fields: Whether the fields of OpenAI's API are read as configurations.
         limits: The limits on the cost of compiling one request.
         characters: The maximum length of a configuration as JSON.
         waiting: The maximum number of configurations that wait to be compiled.
@@ -48,6 +53,7 @@ class Settings:
     """
 
     enabled: bool
+    reads_openai_fields: bool
     limits: Limits
     characters: int
     waiting: int
@@ -79,13 +85,19 @@ def settings() -> Settings:
 @lru_cache(maxsize=1)
 def _read(texts: tuple[str, ...]) -> Settings:
     given = dict(zip(DEFAULTS, texts, strict=True))
-    plugin = given.pop(PLUGIN)
-    if plugin not in ("on", "off"):
-        raise ConfigurationError(f"the environment variable {PLUGIN} is {plugin!r}; allowed are 'on' and 'off'")
+    enabled = _switch(PLUGIN, given.pop(PLUGIN))
+    reads_openai_fields = _switch(RESPONSE_FORMAT, given.pop(RESPONSE_FORMAT))
     states, work, *others = (_number(name, text) for name, text in given.items())
     limits = Limits(states=states, work=work)
     # With this very object, kinds use their own default limits.
-    return Settings(plugin == "on", DEFAULT_LIMITS if limits == DEFAULT_LIMITS else limits, *others)
+    limits = DEFAULT_LIMITS if limits == DEFAULT_LIMITS else limits
+    return Settings(enabled, enabled and reads_openai_fields, limits, *others)
+
+
+def _switch(name: str, text: str) -> bool:
+    if text not in SWITCH:
+        raise ConfigurationError(f"the environment variable {name} is {text!r}; allowed are 'on', '1', 'off' and '0'")
+    return SWITCH[text]
 
 
 def _number(name: str, text: str) -> int:

@@ -82,7 +82,7 @@ class StepStates:
 
     rows: int
     device: torch.device
-    steps: Mapping[StepKey, SharedStep | Gathered]
+    steps: Mapping[Any, SharedStep | Gathered]
     eos_ids: tuple[int, ...] = ()
 
     def advance(self, tokens: Tensor) -> StepStates:
@@ -118,10 +118,18 @@ class StepStates:
         of_text = [step for step in shared if follows_text(step.runs)]
         if not of_text:
             return tokens, None, tokens
-        links = ((step.runs, step.state) for step in shared)
-        going_on, ends = without_forced_ends(links, tokens, eos_ids_of(of_text[0].runs))
-        knows = reduce(or_, [step.takes for step in of_text])
-        return going_on, ends, knows
+        links = [(step.runs, step.state) for step in shared]
+        # By EOS ids: the rows of texts that end with them. Nearly always, all texts are of one vocabulary.
+        known: dict[tuple[int, ...], Tensor] = {}
+        for step in of_text:
+            ids = eos_ids_of(step.runs)
+            known[ids] = known[ids] | step.takes if ids in known else step.takes
+        (going_on, ends), *others = (without_forced_ends(links, tokens, ids) for ids in known)
+        for rows, (other_on, other_ends) in zip([*known.values()][1:], others, strict=True):
+            theirs = rows if tokens.dim() == 1 else rows[:, None]
+            going_on = torch.where(theirs, other_on, going_on)
+            ends = None if ends is None or other_ends is None else torch.where(theirs, other_ends, ends)
+        return going_on, ends, reduce(or_, known.values())
 
     def process_logits(self, logits: Tensor) -> Tensor:
         """Return the processed logits; `logits`, [B, V] floating point, may be overwritten."""
@@ -140,7 +148,7 @@ class StepStates:
             BrokenLogits: The logits of a row that takes a step are broken, on the host, and no EOS is known.
         """
         broken = self._broken(logits)
-        found = self._processed(logits)
+        found = self.run(logits)
         return (found if broken is None or not self.eos_ids else end_broken(found, broken, self.eos_ids)), broken
 
     def _broken(self, logits: Tensor) -> Tensor | None:
@@ -161,7 +169,8 @@ class StepStates:
                 found[row] = True
         return found if bool(found.any()) else None
 
-    def _processed(self, logits: Tensor) -> Tensor:
+    def run(self, logits: Tensor) -> Tensor:
+        """Return the logits after all steps, without a check of the given ones; see `processed`."""
         context = LogitsContext(logits.shape[1], self.device)
         ended, done, steps = [], 0, [*self.steps.values()]
         for place, step in enumerate(steps):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from logitkit.budget import made_once
 from logitkit.compiler.characters.alphabet import SURROGATES, Alphabet
 from logitkit.compiler.characters.lengths import has_all_lengths, longest, shortest
 from logitkit.compiler.characters.minimise import minimise
@@ -46,6 +47,11 @@ class TextLanguage:
     @property
     def listed(self) -> tuple[str, ...] | None:
         """The texts, where they are listed: see `ListedTexts`."""
+        return None
+
+    @property
+    def unlisted(self) -> TextLanguage | None:
+        """The texts that are not in the set, where these are listed: see `UnlistedTexts`."""
         return None
 
     @classmethod
@@ -112,33 +118,45 @@ class TextLanguage:
         return moves, accepting, self.alphabet.bounds.tobytes(), self.alphabet.symbols.tobytes()
 
     def __and__(self, other: TextLanguage) -> TextLanguage:
-        if other.listed is not None:
+        if other.listed is not None or other.unlisted is not None:
             return other & self
-        if self.dfa is None or other.is_everything:
+        if self.is_empty or other.is_everything:
             return self
-        if other.dfa is None or self.is_everything:
+        if other.is_empty or self.is_everything:
             return other
         return self._with(other, bool.__and__)
 
     def __or__(self, other: TextLanguage) -> TextLanguage:
-        if other.dfa is None or self.is_everything:
+        if other.is_empty or self.is_everything:
             return self
-        if self.dfa is None or other.is_everything:
+        if self.is_empty or other.is_everything:
             return other
-        return self._with(other, bool.__or__)
+        return other | self if other.unlisted is not None else self._with(other, bool.__or__)
 
     def __sub__(self, other: TextLanguage) -> TextLanguage:
-        if self.dfa is None or other.dfa is None:
+        if self.is_empty or other.is_empty:
             return self
+        if other.unlisted is not None:
+            return other.unlisted & self
+        return ~other if self.is_everything and other.listed is not None else self.without(other)
+
+    def without(self, other: TextLanguage) -> TextLanguage:
+        """Return the difference as an automaton. Neither set is empty."""
         return self._with(other, bool.__gt__)
 
     def __invert__(self) -> TextLanguage:
         return TextLanguage.everything(self.limits) - self
 
     def _with(self, other: TextLanguage, accepts: Callable[[bool, bool], bool]) -> TextLanguage:
+        """Return the product of two sets. The same two are often combined again, as by each of many branches of a schema."""
+        self.limits.check_work(0)
+        # Lists are compared, which costs little. Automata are told apart by identity, as they often are the same objects.
+        operands = self.listed or self, other.listed or other
+        return made_once((TextLanguage, accepts, self.limits, *operands), partial(self._product, other, accepts))
+
+    def _product(self, other: TextLanguage, accepts: Callable[[bool, bool], bool]) -> TextLanguage:
         assert self.dfa is not None
         assert other.dfa is not None
-        self.limits.check_work(0)
         if self.alphabet is other.alphabet:
             made = minimise(product(self.dfa, other.dfa, accepts, self.limits), self.limits)
             return TextLanguage(made, self.alphabet, self.limits)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from logitkit.composition.bitmasks import token_bitmask
 from logitkit.composition.conflicts import allowed_tokens, conflicts, eos_ids_of
 from logitkit.composition.empty_rows import end_rows
 from logitkit.composition.ends import without_forced_ends
@@ -124,6 +125,10 @@ class Chain(NotAHook):
                 logits, ended = end_rows(own_rows("chain", len(logits), logits), self.known_eos_ids)
         return logits, ended
 
+    def ends_rows_after(self, place: int) -> bool:
+        """Whether the chain ends rows that have no token left after the processor at an index, with EOS at logit 0."""
+        return place == self._ending
+
     def conflicts(self, state: tuple[Any, ...], columns: int | None = None, context: Context | None = None) -> Tensor:
         """Return the rows that violate a constraint, or that the processors together leave without a token.
 
@@ -157,6 +162,17 @@ class Chain(NotAHook):
             ConfigurationError: No constraint has a vocabulary, and no columns are given.
         """
         return allowed_tokens(self.processors, state, self.known_eos_ids, columns)
+
+    def token_bitmask(
+        self, state: tuple[Any, ...], columns: int | None = None, context: Context | None = None
+    ) -> Tensor:
+        """Return the mask of `process_logits` as bits, [B, ceil(columns / 32)] int32; see `conflicts` for the arguments.
+
+        Raises:
+            ConfigurationError: A processor is not a constraint; or none has a vocabulary, and no columns are given.
+        """
+        links = list(zip(self.processors, state, strict=True))
+        return token_bitmask(links, lambda *given: self.processed(state, *given)[0], columns, context)
 
     def matches(self, text: str | bytes) -> bool:
         """Whether all constraints on text in the chain allow a complete text, in some tokenization."""

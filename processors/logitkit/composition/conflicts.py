@@ -18,7 +18,15 @@ from logitkit.protocol.declared import is_foreign, only_masks
 from logitkit.protocol.processor import Processor, Role, name_of, role_of
 from logitkit.protocol.state import leaves
 
-__all__ = ["allowed_tokens", "conflicts", "eos_ids_of", "fired_rows", "legal_tokens", "refused_ends"]
+__all__ = [
+    "allowed_tokens",
+    "conflicts",
+    "context_of_columns",
+    "eos_ids_of",
+    "fired_rows",
+    "legal_tokens",
+    "refused_ends",
+]
 
 # A function may ban tokens by their logits, so all legal tokens are shown with each of these.
 PROBES = (0.0, 1e4)
@@ -66,7 +74,7 @@ def conflicts(
     broken = [p.is_dead(s) for p, s in constraints if hasattr(p, "is_dead")]
     in_conflict = reduce(or_, broken, none)
     if constraints:
-        legal, forced_end = legal_tokens(constraints, _rows(constraints, none, columns, context), eos_ids)
+        legal, forced_end = legal_tokens(constraints, context_of_columns(constraints, none, columns, context), eos_ids)
         in_conflict = in_conflict | (~legal.any(1) & ~forced_end)
         others = [(p, s) for p, s in pairs if _may_ban(p)]
         if others:
@@ -119,10 +127,10 @@ def allowed_tokens(
     constraints = [(p, s) for p, s in zip(processors, states, strict=True) if role_of(p) is Role.CONSTRAINT]
     first = leaves(tuple(states))[0]
     none = torch.zeros(len(first), dtype=torch.bool, device=first.device)
-    return legal_tokens(constraints, _rows(constraints, none, columns), eos_ids)[0]
+    return legal_tokens(constraints, context_of_columns(constraints, none, columns), eos_ids)[0]
 
 
-def _rows(
+def context_of_columns(
     constraints: Sequence[tuple[Processor[Any], Any]],
     none: Tensor,
     columns: int | None = None,

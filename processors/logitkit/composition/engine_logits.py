@@ -55,10 +55,15 @@ class EngineLogits:
     def __init__(self, processor: Processor[Any] | None) -> None:
         self._processor: Processor[Any] = Chain(()) if processor is None else processor
         self._name = name_of(self._processor)
-        parts = members(self._processor)
-        of_single = tuple(p for p in parts if may_empty_rows(p))
-        self._at_fault = self._processor.at_fault if isinstance(self._processor, Chain) else of_single
-        self._foreign = tuple(p for p in parts if is_foreign(p))
+        # The processors of rows that have one each are its parts.
+        of_rows = getattr(self._processor, "parts_of_rows", None)
+        self._parts = members(self._processor) if of_rows is None else of_rows
+        # An EOS of the engine ends every row, but that of a processor only the rows that have it.
+        self._engine_first = of_rows is not None
+        alone = (self._processor,) if may_empty_rows(self._processor) else ()
+        tells = isinstance(self._processor, Chain) or of_rows is not None
+        self._at_fault: tuple[Processor[Any], ...] = getattr(self._processor, "at_fault", alone) if tells else alone
+        self._foreign = tuple(p for p in self._parts if is_foreign(p))
         self._eos_ids = eos_ids_of(self._processor)
         # The mask of an automaton reads the logits itself, so they need not be read for it once more.
         self._constraint: Any = self._processor if can_step(self._processor) else None
@@ -130,13 +135,17 @@ class EngineLogits:
             or_own = f"; or {' or '.join(map(name_of, self._foreign))} has returned +inf" if self._foreign else ""
             raise _located(BrokenLogits(UNREAD + or_own, row), flag.context)
 
+    def forget_broken(self) -> None:
+        """Do not report broken logits of the last call: a broken row has only EOS left."""
+        self._flag = None
+
     def _on_device(self, state: Any, logits: Tensor, context: Context, eos_ids: Sequence[int]) -> Tensor:
         broken = broken_rows(logits)
         processed = process_checked(self._processor, state, logits, context)
         if self._foreign:
             broken = broken | (processed == torch.inf).any(1)
         self._flag = _Flag(broken, state, context)
-        ends = [end for end in self._eos_ids or eos_ids if end < logits.shape[1]]
+        ends = [end for end in self._ends(eos_ids) if end < logits.shape[1]]
         if not ends:
             self.raise_broken()
         if self._at_fault:
@@ -159,14 +168,20 @@ class EngineLogits:
 
     def _over(self, state: Any, none: Tensor) -> Tensor:
         """Return which rows have ended, or left their language, as far as processors know that: [B] bool."""
+        if not self._parts:
+            return torch.zeros_like(none)
         states = state if isinstance(self._processor, Chain) else (state,)
         pairs: list[tuple[Any, Any]] = [*zip(members(self._processor), states, strict=True)]
         known = [getattr(p, name)(s) for p, s in pairs for name in ("is_finished", "is_dead") if hasattr(p, name)]
         return reduce(or_, known, torch.zeros_like(none))
 
+    def _ends(self, eos_ids: Sequence[int]) -> Sequence[int]:
+        """Return the ids that end a row, of those that the processor and the engine know."""
+        return (eos_ids or self._eos_ids) if self._engine_first else (self._eos_ids or eos_ids)
+
     def _ended(self, processed: Tensor, eos_ids: Sequence[int]) -> Tensor:
         """End rows without a token, or raise an error that names the processors that may have left them so."""
-        if ends := self._eos_ids or eos_ids:
+        if ends := self._ends(eos_ids):
             processed, emptied = end_rows(processed, ends)
             if emptied is not None:
                 self.emptied = emptied if self.emptied is None else self.emptied | emptied

@@ -60,6 +60,8 @@ class JsonSchema(Constraint):
             steps again as `limits` allow.
         strict_formats: Whether to refuse a `format` that is unknown, that no automaton can decide (`regex`, `idn-hostname`), or
             that does not apply to any value which is possible there. By default, it is ignored, and listed in `ignored`.
+        any_order: Whether the members of objects may come in any order, or only in that of the schema. With more than 8 listed
+            names in an object, a row remembers those that it has written.
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
             within this many new tokens, not counting EOS. If the context has too little room, a shortest text is written.
         max_depth: The maximum number of open brackets in recursive parts; in some schemas, the outermost does not count.
@@ -99,6 +101,7 @@ class JsonSchema(Constraint):
             "whitespace": Word(get_args(Whitespace)),
             "lax": Boolean(),
             "strict_formats": Boolean(),
+            "any_order": Boolean(),
             "closing": Either((Integer(1, note=CLOSING), Boolean())),
             "max_depth": Integer(1, 1024),
             "resources": SchemasForm(),
@@ -113,6 +116,7 @@ class JsonSchema(Constraint):
     whitespace: Whitespace = field(default="compact", kw_only=True)
     lax: bool = field(default=False, kw_only=True)
     strict_formats: bool = field(default=False, kw_only=True)
+    any_order: bool = field(default=False, kw_only=True)
     closing: bool | int = field(default=False, kw_only=True)
     max_depth: int = field(default=32, kw_only=True)
     resources: Mapping[str, Any] | Path | None = field(default=None, kw_only=True, compare=False)
@@ -138,6 +142,8 @@ class JsonSchema(Constraint):
                 self.strict_formats,
                 bool(self.closing),
                 self.max_depth,
+                # Content keys without it are those of earlier versions.
+                *(["any order"] if self.any_order else []),
             )
         self._check_closing(self.closing, "this schema")
         unknown = misspelt(self.schema)
@@ -205,6 +211,7 @@ class JsonSchema(Constraint):
             self.lax,
             strict_formats=self.strict_formats,
             longest=longest,
+            any_order=self.any_order,
             closing=bool(self.closing),
             resources=self.resources,  # type: ignore[arg-type]
             forgets=forgets,
@@ -221,7 +228,8 @@ class JsonSchema(Constraint):
         if not self.automaton.nesting.frames and self.automaton.counting is None:
             return self.automaton
         with self._one_budget():
-            key = (JsonSchema, "flat", self.content, self.whitespace, self.lax, self.strict_formats, self.limits)
+            options = self.whitespace, self.lax, self.strict_formats, self.any_order
+            key = (JsonSchema, "flat", self.content, *options, self.limits)
             return shared_by(self.vocabulary).automaton(key, lambda: self._compile_with(counted=False), self.limits)
 
     def _compile(self) -> TokenAutomaton:

@@ -21,6 +21,7 @@ from logitkit.languages.texts import LiteralText, OneText, RegexText, SpecialTok
 from logitkit.languages.xml_arguments import XmlArguments
 from logitkit.patterns.charset import ANY
 from logitkit.structural_tags.triggered import TriggeredText
+from logitkit.tools.ordered_calls import OrderedCalls
 from logitkit.tools.turn_language import CallLoop
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -108,7 +109,7 @@ class _PartSearch:
         """Return where an open part is defined."""
         language, start, complete, tool = part
         written, rest = self.text[start : self.at], self.text[self.at :]
-        if isinstance(language, JsonValue):
+        if isinstance(language, JsonValue) and language.strings == "json":
             if complete and read_json(written + rest[:1])[1] <= len(written):
                 return ()
             return schema_sources(language.schema, written, rest, language.whitespace)
@@ -178,6 +179,8 @@ def _graph(part: Any) -> _Graph | None:
             return [[(item, 1)], [again]], (0, 1) if least == 0 else (1,)
         case CallLoop(call, between, end):
             return [[(call, 1)], [(end, 2), *([(between, 0)] if between else [])]], (2,)
+        case OrderedCalls():
+            return part.paths()
         case TriggeredText(starts):
             tags = [(s.trigger, s.begin if isinstance(s.begin, str) else "", s.rest) for s in starts]
             rests = [(t, sequence(begin[len(t) if isinstance(t, str) else 0 :], rest)) for t, begin, rest in tags]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from logitkit.languages.xml_arguments import XmlArguments
+from logitkit.tools.json_values import value_of_text
 
 __all__ = ["JsonNode", "as_json", "closed_at_the_end", "read_json"]
 
@@ -208,6 +209,9 @@ def as_json(language: XmlArguments, text: bytes) -> bytes:
         b'{"s":"a\\"b","n":3'
     """
     tags = language.tags
+    if not tags.before_name:
+        # Where no text stands before names, it is not known where members begin.
+        return b"{"
     found = []
     for part in text.decode("utf-8", "ignore").split(tags.before_name)[1:]:
         after = next((after for after in tags.after_names if after in part), tags.after_names[0])
@@ -215,12 +219,22 @@ def as_json(language: XmlArguments, text: bytes) -> bytes:
         value, ended, _ = rest.partition(language.end)
         is_string = after == tags.after_names[0] if tags.tells_kinds and named else _is_string(language, name)
         if not is_string:
-            found.append(f"{json.dumps(name)}:{value}")
+            found.append(f"{json.dumps(name)}:{_in_json(language, value, ended=bool(ended))}")
         elif named:
             found.append(f"{json.dumps(name)}:{json.dumps(value, ensure_ascii=False)}"[: None if ended else -1])
         else:
             found.append(json.dumps(name)[:-1])
     return ("{" + ",".join(found)).encode()
+
+
+def _in_json(language: XmlArguments, value: str, *, ended: bool) -> str:
+    """Return the JSON text of a value that is written as Python shows it, or nothing while it goes on."""
+    if language.strings != "python":
+        return value
+    try:
+        return json.dumps(value_of_text(value, language.literals, language.strings)) if ended else ""
+    except (ValueError, RecursionError):
+        return ""
 
 
 def _is_string(language: XmlArguments, name: str) -> bool:

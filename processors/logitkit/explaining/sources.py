@@ -16,15 +16,14 @@ from logitkit.explaining.language_sources import language_sources
 from logitkit.explaining.pattern_sources import assertion_sources, pattern_sources
 from logitkit.explaining.rule_sources import rule_sources
 from logitkit.explaining.schema_sources import schema_sources
-from logitkit.languages.combined import sequence
 from logitkit.languages.constraint import LanguageConstraint
 from logitkit.languages.described import DescribedByLanguage
 from logitkit.languages.language import Language
 from logitkit.patterns.charset import CharSet
 from logitkit.runtime.constraint import Constraint
+from logitkit.tools.call_language import named_call
 from logitkit.tools.formats import TOOL_FORMATS
 from logitkit.tools.tools_constraint import ToolsConstraint
-from logitkit.tools.turn_language import arguments_language, marker
 
 __all__ = ["Refused", "sources_of"]
 
@@ -117,8 +116,4 @@ def _calls(constraint: Constraint) -> dict[Language, str]:
     if not isinstance(constraint, ToolsConstraint):
         return {}
     form = TOOL_FORMATS[constraint.format] if isinstance(constraint.format, str) else constraint.format
-    return {
-        sequence(marker(form, tool.name + name_end), arguments_language(tool, form)): tool.name
-        for tool in constraint.tools
-        for _, name_end in form.heads
-    }
+    return {named_call(tool, form, name_end): tool.name for tool in constraint.tools for _, name_end in form.heads}

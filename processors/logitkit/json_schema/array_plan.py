@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from logitkit.budget import spend
 from logitkit.errors import UnsupportedSchema
@@ -12,9 +12,7 @@ from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_b
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
 from logitkit.json_schema.layout import Layout, literal
 from logitkit.json_schema.plan import MOST_MOVES, Item, ItemRun, Move, Plan, too_many
-from logitkit.json_schema.remembered_items import label_of_items, why_not_remembered
 from logitkit.json_schema.simple_negations import negates_simply
-from logitkit.json_schema.unique_items import MOST_DIFFERENT, few_values, never_equal
 from logitkit.patterns.syntax import Empty
 
 if TYPE_CHECKING:
@@ -28,29 +26,29 @@ ITEMS = -1
 # The most phases of a run: each pair of them has blocks of its own.
 MOST_PHASES = 4
 
+# The values that have been used; None: two equal ones.
+Used: TypeAlias = frozenset[str] | None
 
-def array_plan(arrays: Arrays, reader: Reader, layout: Layout) -> Plan:
+
+def array_plan(
+    arrays: Arrays,
+    reader: Reader,
+    layout: Layout,
+    values: list[list[tuple[str, Item]]] | None = None,
+    label: str | None = None,
+) -> Plan:
     """Return the graph of what follows the opening bracket, with the closing one.
+
+    Args:
+        arrays: The set.
+        reader: Knows the schemas.
+        layout: The white space around items.
+        values: The values that each item may have, if the states are to know which have been used; see `few_values`.
+        label: The word after the bracket that says that a row remembers the items; None: it does not.
 
     Raises:
         UnsupportedSchema: A bound cannot be kept exactly.
     """
-    unique = bool(arrays.unique) and not never_equal(arrays, reader)
-    values = few_values(arrays, reader) if unique else None
-    forgets = layout.forgets or (unique and values is None and why_not_remembered(arrays, reader)) or None
-    label = None
-    if unique and values is None and forgets is None:
-        label = label_of_items(arrays, reader)
-    elif unique and values is None:
-        reason = (
-            f"{forgets}, a row cannot remember its items, and an automaton cannot tell whether they are different, unless they "
-            f"are of a few values (at most {MOST_DIFFERENT}, as of an 'enum'; fewer if they are long) or there is at most one; "
-            "lower 'maxItems' or give 'items' a short 'enum'"
-        )
-        for error in [site.refuse(reason) for site in arrays.unique]:
-            # Without the keyword, there are only more arrays, whatever it is inside of.
-            if not reader.left_out.also(error):
-                raise error
     return _Writer(arrays, reader, layout, values, label).plan()
 
 
@@ -64,7 +62,8 @@ class _Writer:
     """Builds the graph from the start on.
 
     A state is how many items there are, as far as any bound asks; whether one was written last or has to come; how many there are
-    of each kind that `contains` asks for; and which values have been used, where no two may be equal.
+    of each kind that `contains` asks for; and which values have been used, where no two may be equal, or two must be: None once
+    two are.
     """
 
     def __init__(
@@ -80,6 +79,7 @@ class _Writer:
         self.layout = layout
         self.values = values
         self.label = label
+        self.repeats = values is not None and bool(arrays.repeated)
         self.most = arrays.most
         begins = [some.begin for some in arrays.contains]
         # From this index on, what an item may be is the same; from the other one on, only the largest number of items matters.
@@ -147,12 +147,9 @@ class _Writer:
 
     def plan(self) -> Plan:
         start = self._plan.state("start")
-        if self.label is not None:
-            start, before = self._plan.state("labelled"), start
-            self._plan.move(before, Empty(), None, start, self.label)
         none = (0,) * len(self.arrays.contains)
         self._plan.end = self._plan.state("end")
-        if self._may_end(0, none):
+        if self._may_end(0, none, frozenset()):
             self._plan.move(start, literal("]"), None, self._plan.end)
         if self.most is None or self.most:
             self._plan.move(start, self.layout.opened, None, self._plan.reach(("next", 0, none, frozenset())))
@@ -164,22 +161,24 @@ class _Writer:
                 for (text, value), grown, now in self._items(index, counts, used):
                     self._plan.move(source, text, value, self._plan.reach(("after", after, grown, now)))
                 continue
-            if self._may_end(index, counts):
+            if self._may_end(index, counts, used):
                 self._plan.move(source, self.layout.closing["]"], None, self._plan.end)
             if self._calls_block(source, index, counts):
                 continue
             if self.most is None or index < self.most:
                 self._plan.move(source, self.layout.comma, None, self._plan.reach(("next", index, counts, used)))
+        if self.label is not None:
+            self._plan.begin_with(self.label)
         return self._plan
 
-    def _items(
-        self, index: int, counts: tuple[int, ...], used: frozenset[str]
-    ) -> Iterator[tuple[Item, tuple[int, ...], frozenset[str]]]:
+    def _items(self, index: int, counts: tuple[int, ...], used: Used) -> Iterator[tuple[Item, tuple[int, ...], Used]]:
         """Return what the item of an index may be, with how many of each kind and which values there are then."""
         if self.values is not None:
             for name, item in self.values[min(index, len(self.arrays.prefix))]:
-                if name not in used:
-                    yield item, counts, used | {name}
+                if used is None or name not in used:
+                    yield item, counts, None if used is None else used | {name}
+                elif self.repeats:
+                    yield item, counts, None
             return
         if not self.arrays.contains:
             value = self.arrays.at(index)
@@ -235,6 +234,8 @@ class _Writer:
         phase = self.phases.index(self._phase(counts))
         return call_block(self._plan, source, self.run, room - written, may_end, after, self._plan.end, phase)
 
-    def _may_end(self, index: int, counts: tuple[int, ...]) -> bool:
+    def _may_end(self, index: int, counts: tuple[int, ...], used: Used) -> bool:
+        if self.repeats and used is not None:
+            return False
         enough = all(count >= some.minimum for count, some in zip(counts, self.arrays.contains, strict=True))
         return index >= self.arrays.minimum and enough

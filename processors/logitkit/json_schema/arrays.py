@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, both, negations
 from logitkit.json_schema.objects import Site
 
@@ -31,6 +30,7 @@ class Arrays:
         maximum: Most items; None: any number.
         contains: Bounds on the numbers of items of some kind.
         unique: The keywords that ask for items of which no two are equal.
+        repeated: The keywords whose negation asks for two items that are equal.
         evaluated: How many items some keyword has looked at, as far as `unevaluatedItems` has to know; None: all.
         whole: The one array that it is, where nothing else is asked of it.
     """
@@ -41,6 +41,7 @@ class Arrays:
     maximum: int | None = None
     contains: tuple[Contains, ...] = ()
     unique: tuple[Site, ...] = ()
+    repeated: tuple[Site, ...] = ()
     evaluated: int | None = 0
     whole: list[Any] | None = None
 
@@ -56,15 +57,14 @@ class Arrays:
     @property
     def is_everything(self) -> bool:
         """Whether every array is of the set, for sure."""
-        return not (any(self.prefix) or self.items or self.minimum or self.contains or self.unique) and (
-            self.maximum is None
-        )
+        asks = any(self.prefix) or self.items or self.minimum or self.contains or self.unique or self.repeated
+        return not asks and self.maximum is None
 
     @property
     def is_empty(self) -> bool:
         """Whether no array is of the set, for sure."""
         most = self.most
-        if most is not None and self.minimum > most:
+        if (most is not None and self.minimum > most) or (self.unique and self.repeated):
             return True
         return any(c.maximum is not None and c.minimum > c.maximum for c in self.contains)
 
@@ -90,18 +90,14 @@ class Arrays:
             min(most, default=None),
             tuple(dict.fromkeys(self.contains + other.contains)),
             tuple(dict.fromkeys(self.unique + other.unique)),
+            tuple(dict.fromkeys(self.repeated + other.repeated)),
             evaluated,
         )
 
     def complement(self) -> list[Arrays]:
-        """Return the arrays that are not of the set, as a union.
-
-        Raises:
-            UnsupportedSchema: There is no such form of it; the pointer is the caller's to say.
-        """
-        if self.unique:
-            raise UnsupportedSchema("an automaton cannot tell whether two items are equal")
-        found = []
+        """Return the arrays that are not of the set, as a union."""
+        found = [Arrays(minimum=2, repeated=self.unique)] if self.unique else []
+        found += [Arrays(unique=self.repeated)] if self.repeated else []
         if self.minimum:
             found.append(Arrays(maximum=self.minimum - 1))
         if self.maximum is not None:

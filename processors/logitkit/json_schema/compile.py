@@ -14,6 +14,7 @@ from logitkit.json_schema.layout import AS_A_PART, Layout, Whitespace
 from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import References
+from logitkit.json_schema.string_spellings import StringSpelling
 from logitkit.json_schema.writer import nested_grammar_of
 from logitkit.limits import Limits
 
@@ -45,6 +46,8 @@ def schema_grammar(
     closing: bool = False,
     resources: Mapping[str, Json] | None = None,
     forgets: str | None = AS_A_PART,
+    free_of: tuple[str, ...] = (),
+    strings: StringSpelling = "json",
 ) -> Compiled:
     """Compile a loaded schema.
 
@@ -61,22 +64,27 @@ def schema_grammar(
         any_order: Whether the members of objects may come in any order.
         closing: Whether a text that has begun must be completed within a number of tokens.
         resources: The other documents, by URI.
-        forgets: Where it is that a row cannot remember the items of arrays, as an error says it; None: it can.
+        forgets: Where it is that a row cannot remember the items of arrays and the names of objects, as an error says it; None:
+            it can.
+        free_of: Texts that occur in no string and no name of a member.
+        strings: How strings are written; only those of JSON may be rules.
 
     Raises:
         UnsupportedSchema: A keyword cannot be honoured exactly.
         ConfigurationError: The schema is wrong, or no value satisfies it.
     """
-    # A row may get stuck if too few tokens are left for another item, or after members that leave no others.
-    forgets = "with 'closing'" if closing else "with 'any_order'" if any_order else forgets
-    forgets = forgets if fragments else "in one language with a grammar"
+    fragments &= strings == "json"
+    # A row may get stuck if too few tokens are left for another item.
+    forgets = "in one language with a grammar" if not fragments else "with 'closing'" if closing else forgets
+    # Equal items could be written in several orders, and a row could get stuck after members that leave no others.
+    forgets_items = "with 'any_order'" if any_order and fragments and not closing else forgets
     left_out = LeftOut(lax, limits.work, advises=True)
     references = References.of(schema, left_out, resources)
     while True:
         before = spent()
-        reader = Reader(references, limits, left_out, strict_formats, longest > 0)
+        reader = Reader(references, limits, left_out, strict_formats, longest > 0, free_of)
         try:
-            layout = Layout(whitespace, any_order, longest > 0, closing, forgets)
+            layout = Layout(whitespace, any_order, longest > 0, closing, forgets_items, forgets, strings=strings)
             nested_grammar = _nested_grammar(reader, layout, fragments, longest, called_root)
             return Compiled(nested_grammar, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:

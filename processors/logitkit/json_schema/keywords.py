@@ -167,7 +167,8 @@ class Dialect:
         """Return a schema without what its dialect does not know; always the same of one schema."""
         if not isinstance(value, dict):
             return value
-        without = self._unknown.intersection(value)
+        # An intersection with keys looks through the smaller of both: a document may hold thousands of schemas.
+        without = value.keys() & self._unknown
         if self.name in ("draft-04", "draft-05"):
             flags = [k for k in ("exclusiveMaximum", "exclusiveMinimum") if not isinstance(value.get(k, True), bool)]
             without = without.union(flags)

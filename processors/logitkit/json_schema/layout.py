@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
+from logitkit.json_schema.string_spellings import StringSpelling
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Node, Repeat
 
 __all__ = [
     "AS_A_PART",
+    "JSON_LITERALS",
+    "PYTHON_LITERALS",
     "TOGETHER",
     "WITHOUT_BYTES",
     "Layout",
@@ -27,10 +30,13 @@ Whitespace = Literal["compact", "spaced", "bounded"]
 
 WIDEST_INDENT = 32
 
-# Where a row cannot remember items.
+# Null, true and false.
+JSON_LITERALS, PYTHON_LITERALS = ("null", "true", "false"), ("None", "True", "False")
+
+# Where a row cannot remember items or names.
 AS_A_PART = "in a part of another constraint"
-TOGETHER = "where arrays with other items, or without the keyword, may begin in the same place"
-WITHOUT_BYTES = "with a vocabulary that lacks a token for some byte of the items"
+TOGETHER = "where arrays or objects with other items or names, or without the keyword, may begin in the same place"
+WITHOUT_BYTES = "with a vocabulary that lacks a token for some byte of the items or names"
 
 _SPACE = Characters(CharSet.single(ord(" ")))
 _NEWLINE = Concat((Characters(CharSet.single(ord("\n"))), Repeat(_SPACE, 0, WIDEST_INDENT)))
@@ -68,7 +74,10 @@ class Layout:
         any_order: Whether members may come in any order, or only in that of the schema.
         blocks: Whether many items or members are written in blocks that are called.
         within_tokens: Whether a text that has begun must be completed within a number of tokens.
-        forgets: Where it is that a row cannot remember the items of arrays, as an error says it; None: it can.
+        forgets: Where it is that a row cannot remember items of arrays, as an error says it; None: it can.
+        forgets_names: Where it is that a row cannot remember names of objects, as an error says it; None: it can.
+        literals: How null, true and false are written.
+        strings: How strings are written.
     """
 
     whitespace: Whitespace = "compact"
@@ -76,6 +85,9 @@ class Layout:
     blocks: bool = False
     within_tokens: bool = False
     forgets: str | None = AS_A_PART
+    forgets_names: str | None = AS_A_PART
+    literals: tuple[str, str, str] = JSON_LITERALS
+    strings: StringSpelling = "json"
     opened: Node = field(init=False)
     gap: Node = field(init=False)
     comma: Node = field(init=False)

@@ -9,7 +9,8 @@ from logitkit.budget import spent, took
 from logitkit.errors import PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.conjunction import NOTHING
 from logitkit.json_schema.layout import Layout
-from logitkit.json_schema.object_plan import MOST_LISTED, object_plan
+from logitkit.json_schema.member_names import MOST_LISTED
+from logitkit.json_schema.object_plan import object_plan
 from logitkit.json_schema.objects import Failing, Objects
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both
 from logitkit.json_schema.emptiness import is_empty
-from logitkit.json_schema.object_plan import few_names, names_in_order
+from logitkit.json_schema.member_names import few_names, names_in_order
 from logitkit.json_schema.objects import Objects
 
 if TYPE_CHECKING:

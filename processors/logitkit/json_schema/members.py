@@ -1,4 +1,9 @@
-"""The members that an object may have, as they are written, and the bounds on how many there are; also in any order."""
+"""The members that an object may have, as they are written, and the bounds on how many there are; also in any order.
+
+In any order, there are two ways to know which listed names are left. With few names, each set of names that have been written has
+states of its own. With more, the row remembers the names, so that none comes twice. Then it is enough to count the required ones:
+of `{"a": 1, "b": 2}`, where both are required, two different names are all of them.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,21 @@ from typing import NamedTuple
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
 from logitkit.json_schema.layout import Layout, literal
-from logitkit.json_schema.objects import Count, Failing
+from logitkit.json_schema.objects import Count, Failing, Site
 from logitkit.json_schema.plan import Names, Plan
 from logitkit.patterns.syntax import Node
 
-__all__ = ["Counts", "Fails", "Member", "any_order_plan", "counts_after", "too_few_listed", "values_after"]
+__all__ = [
+    "MOST_NAMES",
+    "Counts",
+    "Fails",
+    "Member",
+    "any_order_plan",
+    "counts_after",
+    "too_few_listed",
+    "values_after",
+    "with_required_count",
+]
 
 # How many members there are for each bound, as far as it asks.
 Counts = tuple[int, ...]
@@ -84,10 +99,17 @@ def values_after(
     return [(value, after) for value, after in found if value != NOTHING]
 
 
-def too_few_listed(bound: Count, missing: int) -> UnsupportedSchema:
-    """Return the error for a bound for which several names that are not listed would be needed."""
+def too_few_listed(bound: Count, missing: int, forgets: str | None) -> UnsupportedSchema:
+    """Return the error for a bound for which several names that are not listed would be needed.
+
+    Args:
+        bound: The bound.
+        missing: How many.
+        forgets: Where it is that a row cannot remember them; None: there may be too few.
+    """
+    why = "there may be too few" if forgets is None else f"{forgets}, a row cannot remember them"
     return bound.site.refuse(
-        f"at least {missing} different names that are not listed would be needed, and an automaton "
+        f"at least {missing} different names that are not listed would be needed, and {why}, so that an automaton "
         "cannot tell whether they are different; list them under 'properties', or give 'propertyNames' an 'enum'"
     )
 
@@ -133,7 +155,7 @@ def any_order_plan(
     Raises:
         UnsupportedSchema: There are too many listed names, or a bound cannot be kept exactly.
     """
-    _check_listed(counts, members, others)
+    _check_listed(counts, members, others, layout.forgets_names)
     required = sum(1 << index for index, member in enumerate(members) if member.required)
     plan = Plan()
     start = plan.state("start")
@@ -164,6 +186,22 @@ def any_order_plan(
     return plan
 
 
+def with_required_count(
+    counts: tuple[Count, ...], members: list[Member], others: list[Member]
+) -> tuple[tuple[Count, ...], list[Member]]:
+    """Return the bounds with one more, on how many required members there are, and all members with what they count for.
+
+    Args:
+        counts: The bounds, on all members.
+        members: The listed members.
+        others: The members that are not listed.
+    """
+    required = sum(member.required for member in members)
+    bound = Count(None, required, None, Site("#", "required"))
+    every = [*members, *others]
+    return (*counts, bound), [m._replace(counted=(*m.counted, m.required), required=False) for m in every]
+
+
 def _may_end(state: _State, counts: tuple[Count, ...], needs: list[tuple[int, int]], required: int) -> bool:
     """Whether an object is complete; `required` has the bits of the members that it must have."""
     enough = all(count >= bound.minimum for count, bound in zip(state.counts, counts, strict=True))
@@ -171,13 +209,17 @@ def _may_end(state: _State, counts: tuple[Count, ...], needs: list[tuple[int, in
     return enough and kept and state.written & required == required and all(state.fails)
 
 
-def _check_listed(counts: tuple[Count, ...], members: list[Member], others: list[Member]) -> None:
+def _check_listed(
+    counts: tuple[Count, ...], members: list[Member], others: list[Member], forgets_names: str | None
+) -> None:
     if len(members) > MOST_NAMES:
+        where = forgets_names or "with 'dependentRequired', or limits on some names only"
         raise UnsupportedSchema(
-            f"with any_order, an object has {len(members)} listed names, of which each set would need a state of its own; "
-            f"allowed are {MOST_NAMES}. Leave out any_order, which then is the order of the schema"
+            f"with any_order, an object has {len(members)} listed names; {where}, a row cannot remember them, and each set of "
+            f"them would need a state of its own; allowed are {MOST_NAMES}. Leave out any_order, which then is the order of the "
+            "schema"
         )
     for place, bound in enumerate(counts):
         listed = sum(member.required and member.counted[place] for member in members)
         if bound.minimum - listed > 1 and any(member.counted[place] for member in others):
-            raise too_few_listed(bound, bound.minimum - listed)
+            raise too_few_listed(bound, bound.minimum - listed, "with 'any_order'")

@@ -14,8 +14,8 @@ from logitkit.budget import spend
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
+from logitkit.json_schema.member_names import names_in_order
 from logitkit.json_schema.number_set import NumberSet
-from logitkit.json_schema.object_plan import names_in_order
 from logitkit.json_schema.objects import Objects
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.values import Branch
@@ -104,7 +104,10 @@ class Membership:
             count = sum(self.satisfies(inside, item) for item in value[begin:])
             if count < minimum or (maximum is not None and count > maximum):
                 return False
-        return not arrays.unique or len({*map(_key, value)}) == len(value)
+        if not (arrays.unique or arrays.repeated):
+            return True
+        are_different = len({*map(_key, value)}) == len(value)
+        return not (arrays.repeated if are_different else arrays.unique)
 
     def in_order(self, conjunction: Conjunction, value: Any) -> Any:
         """Return a value with the members of its objects in an order in which a mask allows them, if the value satisfies it."""

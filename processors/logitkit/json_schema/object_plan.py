@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_block, run_of
-from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction
-from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted
+from logitkit.json_schema.layout import Layout, literal, quoted
+from logitkit.json_schema.member_names import cut_by_names, names_and_others, possible_names
 from logitkit.json_schema.members import (
+    MOST_NAMES,
     Counts,
     Fails,
     Member,
@@ -16,37 +16,32 @@ from logitkit.json_schema.members import (
     counts_after,
     too_few_listed,
     values_after,
+    with_required_count,
 )
-from logitkit.json_schema.objects import Count, Failing, Objects, Piece
-from logitkit.json_schema.plan import Move, Names, Plan
-from logitkit.json_schema.string_set import StringSet, without
+from logitkit.json_schema.objects import Count, Failing, Objects
+from logitkit.json_schema.plan import DifferentMembers, Move, Names, Plan
+from logitkit.json_schema.string_set import StringSet
 from logitkit.patterns.syntax import Empty
 
-# A set of at most this many names is listed name by name, so that none comes twice.
-MOST_LISTED = 256
+# More names than these are not looked for where bounds ask for them.
+MOST_WANTED = 1000
 
 
-class _Others(NamedTuple):
-    """Members of which any number may be there: their names, and what their values satisfy."""
-
-    names: Names
-    value: Conjunction
-
-
-def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | None:
+def object_plan(objects: Objects, every: StringSet, layout: Layout, remembers: bool = False) -> Plan | None:
     """Return the graph of what follows the opening brace, with the closing one; None if nothing can.
 
     Args:
         objects: The set.
         every: The set of all names.
         layout: The white space around members.
+        remembers: Whether a row can remember the names that are not listed. The plan says whether it must.
 
     Raises:
         UnsupportedSchema: A bound cannot be kept exactly.
     """
-    listed, pieces = _names(objects, every)
+    listed, pieces = names_and_others(objects, every)
     required = set(objects.required)
-    possible = _possible(objects, listed)
+    possible = possible_names(objects, listed)
     if not required.issubset(possible):
         return None
     members = [
@@ -64,85 +59,48 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
     counts = len(objects.counts)
     others = [
         Member(layout.colon, piece.value, False, inside[:counts], _where(inside[counts:]), piece.names)
-        for piece, inside in _cut(pieces, sets)
+        for piece, inside in cut_by_names(pieces, sets)
     ]
     number = {name: i for i, name in enumerate(possible)}
     needs = [(number[name], number[needed]) for name, needed in objects.needs if name in number]
     if layout.any_order:
+        if len(members) > MOST_NAMES and remembers and not (needs or objects.failing) and _count_all(objects.counts):
+            return _remembered_order(objects.counts, members, others, layout)
         return any_order_plan(objects.counts, objects.failing, members, others, needs, layout)
-    return _Writer(objects.counts, objects.failing, members, others, needs, layout).plan()
+    return _Writer(objects.counts, objects.failing, members, others, needs, layout, remembers).plan()
 
 
-def names_in_order(objects: Objects, every: StringSet) -> list[str]:
-    """Return the names of a set of objects that come first, in their order; `every` is the set of all names."""
-    return _names(objects, every)[0]
+def _count_all(counts: tuple[Count, ...]) -> bool:
+    """Whether bounds are on all members, not on those with some names."""
+    return all(count.names is None for count in counts)
 
 
-def few_names(objects: Objects, every: StringSet) -> list[str] | None:
-    """Return all names that members of a set of objects may have, in their order; None if they are not few."""
-    listed, others = _names(objects, every)
-    return None if others else _possible(objects, listed)
+def _remembered_order(
+    counts: tuple[Count, ...], members: list[Member], others: list[Member], layout: Layout
+) -> Plan | None:
+    """Return the graph of members in any order, whose names a row remembers; None if there are too few.
 
-
-def _names(objects: Objects, every: StringSet) -> tuple[list[str], list[_Others]]:
-    """Return the names that are listed, in their order, and the members that are not."""
-    listed = _listed(objects)
-    pieces = _pieces(objects.pieces or (Piece(every, ANYTHING),), listed)
-    few = [None if piece.names.excluded else piece.names.strings.values(MOST_LISTED) for piece in pieces]
-    listed = [*listed, *sorted(name for names in few for name in names or ())]
-    return listed, [piece for piece, names in zip(pieces, few, strict=True) if names is None]
+    The row never gets stuck: each member that is still required has a name that is left, and if there are too few others, all
+    names are used up where a member is asked for.
+    """
+    least = max([count.minimum for count in counts], default=0)
+    if not others and least > len(members):
+        return None
+    if not others:
+        # An object has at most one member of each name, so a larger bound needs no states.
+        counts = tuple([c._replace(maximum=None) if (c.maximum or 0) >= len(members) else c for c in counts])
+    bounds, every = with_required_count(counts, members, others)
+    plan = _Writer(bounds, (), [], every, [], layout, True).plan()
+    # Near a largest number of members, only required ones are possible.
+    plan.remembers, plan.has_same_names = True, all(count.maximum is None for count in counts)
+    required = tuple([member.value for member in members if member.required])
+    values, other_values = tuple([member.value for member in members]), tuple([member.value for member in others])
+    plan.different = DifferentMembers(len(required), required), DifferentMembers(least, values, other_values)
+    return plan
 
 
 def _where(inside: tuple[bool, ...]) -> tuple[int, ...]:
     return tuple([i for i, is_inside in enumerate(inside) if is_inside])
-
-
-def _possible(objects: Objects, listed: list[str]) -> list[str]:
-    """Return the names that may be there at all, with all that they need."""
-    possible = dict.fromkeys(n for n in listed if is_unicode(n) and objects.value_of(n) != NOTHING)
-    left = list(objects.needs)
-    while lacking := {name for name, needed in left if name in possible and needed not in possible}:
-        for name in lacking:
-            del possible[name]
-    return list(possible)
-
-
-def _listed(objects: Objects) -> list[str]:
-    needing = [name for pair in objects.needs for name in pair]
-    return list(
-        dict.fromkeys((*objects.order, *objects.required, *needing, *objects.properties, *objects.possible_names))
-    )
-
-
-def _pieces(pieces: tuple[Piece, ...], listed: list[str]) -> list[_Others]:
-    """Return the members that are not listed."""
-    found = []
-    for piece in pieces:
-        if piece.value == NOTHING:
-            continue
-        # A finite part of an infinite set is left out by name, so that all objects share the automaton of the set.
-        if piece.names.longest is None:
-            excluded = tuple([name for name in listed if piece.names.contains(name)])
-            found.append(_Others(Names(piece.names, excluded), piece.value))
-        elif not (left := without(piece.names, listed)).is_empty:
-            found.append(_Others(Names(left), piece.value))
-    return found
-
-
-def _cut(pieces: list[_Others], sets: Iterable[StringSet | None]) -> list[tuple[_Others, tuple[bool, ...]]]:
-    """Cut pieces so that all names of each are in the same sets of names; None: the set of all names."""
-    told: list[tuple[_Others, tuple[bool, ...]]] = [(piece, ()) for piece in pieces]
-    for names in sets:
-        if names is None:
-            told = [(piece, (*sides, True)) for piece, sides in told]
-            continue
-        told = [
-            (part, (*sides, inside))
-            for inside, operation in ((True, StringSet.__and__), (False, StringSet.__sub__))
-            for piece, sides in told
-            for part in _pieces((Piece(operation(piece.names.strings, names), piece.value),), [*piece.names.excluded])
-        ]
-    return told
 
 
 class _Owed(NamedTuple):
@@ -175,6 +133,25 @@ class _State(NamedTuple):
     fails: tuple[Fails, ...]
 
 
+def _unlisted_wanted(members: list[Member], counts: tuple[Count, ...]) -> int:
+    """Return the most names that are not listed for which all bounds together may ask: required members are there anyway."""
+    required = [sum(member.required and member.counted[i] for member in members) for i in range(len(counts))]
+    return sum(max(bound.minimum - there, 0) for bound, there in zip(counts, required, strict=True))
+
+
+def _have_enough(others: list[Member], wanted: int) -> bool:
+    """Whether each set of names that are not listed has as many of them as are wanted, so that none are lacking in the end.
+
+    A member is written only if some bound asks for it, or if there are names left for those that ask.
+    """
+    return wanted <= MOST_WANTED and all(
+        names.strings.values(wanted + len(names.excluded)) is None
+        for member in others
+        for names in [member.names]
+        if isinstance(names, Names)
+    )
+
+
 class _Writer:
     """Builds the graph from the start on."""
 
@@ -186,7 +163,13 @@ class _Writer:
         others: list[Member],
         needs: list[tuple[int, int]],
         layout: Layout,
+        remembers: bool,
     ) -> None:
+        wanted = _unlisted_wanted(members, counts)
+        self.can_remember = remembers and _have_enough(others, wanted)
+        self.forgets = (
+            f"for more than {MOST_WANTED} of them" if remembers and wanted > MOST_WANTED else layout.forgets_names
+        )
         self.counts = counts
         self.failing = failing
         self.members = members
@@ -264,7 +247,10 @@ class _Writer:
         for member in self.others:
             for counted, count, bound in zip(member.counted, state.counts, self.counts, strict=True):
                 if counted and bound.minimum - count > 1:
-                    raise too_few_listed(bound, bound.minimum - count)
+                    # They need to differ.
+                    self._plan.remembers = True
+                    if not self.can_remember:
+                        raise too_few_listed(bound, bound.minimum - count, self.forgets)
             self._member(source, member, state, index, owed)
 
     def _member(self, source: int, member: Member, before: _State, place: int, owed: _Owed) -> None:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from logitkit.budget import outside_budget, spend
 from logitkit.compiler.characters.components import reached
-from logitkit.json_schema.array_plan import array_plan, count_keywords
+from logitkit.json_schema.array_plan import count_keywords
+from logitkit.json_schema.array_union import array_plans
 from logitkit.json_schema.blocks import block_plan
 from logitkit.json_schema.clause_plan import clause_plan, with_shared_order
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
 from logitkit.json_schema.constants import constants_plan
-from logitkit.json_schema.layout import TOGETHER, Layout, Whitespace
+from logitkit.json_schema.layout import Layout, Whitespace
+from logitkit.json_schema.merged_plans import merged
 from logitkit.json_schema.object_plan import object_plan
 from logitkit.json_schema.plan import MOVE_STEPS, Block, Move, Names, Plan
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import References
+from logitkit.json_schema.remembered_items import label_of_names
 from logitkit.limits import Limits
 from logitkit.patterns.syntax import Empty, Node
 
@@ -105,11 +108,14 @@ class Trimmed:
     def _passes(self, move: Move) -> bool:
         return move.value is None or self.has_value(move.value)
 
+    def _has_enough_members(self, plan: Plan) -> bool:
+        return all(members.are_enough(self.has_value) for members in plan.different)
+
     def _ends(self, plan: Plan) -> bool:
         def following(state: int) -> list[int]:
             return [move.target for move in plan.moves[state] if self._passes(move)]
 
-        return plan.end in reached(0, following)
+        return self._has_enough_members(plan) and plan.end in reached(0, following)
 
     def _joined(self, plans: list[Plan]) -> tuple[list[list[Move]], list[bool]]:
         """Join the plans to one graph, without what leads to no end."""
@@ -118,7 +124,7 @@ class Trimmed:
         for plan in plans:
             rows = [[move for move in row if self._passes(move)] for row in plan.moves]
             kept = _leading_to(rows, plan.end)
-            if 0 not in kept:
+            if 0 not in kept or not self._has_enough_members(plan):
                 continue
             if len(plans) == 1 and len(kept) == len(plan.moves) and rows == plan.moves:
                 # As most often: there is nothing to leave out, and no state to put before the start.
@@ -131,7 +137,7 @@ class Trimmed:
         if len(moves[0]) == 1:
             # One plan needs no state before its own start.
             return [[_to(m, m.target - 1) for m in row] for row in moves[1:]], ends[1:]
-        return moves, ends
+        return merged((moves, ends), self.reader.limits)
 
 
 def _to(move: Move, target: int) -> Move:
@@ -198,7 +204,7 @@ def _plans_of(value: Conjunction | Block, reader: Reader, layout: Layout, as_tex
     """Return the graphs of the objects and arrays that satisfy a conjunction, or that of a block."""
     if isinstance(value, Block):
         return {Key(value, ","): [block_plan(value)]}
-    if value == ANYTHING and not reader.left_out.lax:
+    if value == ANYTHING and not reader.left_out.lax and not reader.free_of:
         # As in most schemas, for members that are not listed.
         found = _plans_of_anything(reader.limits, layout.whitespace, layout.any_order, layout.blocks)
         spend(MOVE_STEPS * sum([len(row) for plans in found.values() for plan in plans for row in plan.moves]))
@@ -222,16 +228,21 @@ def _plans_of_values(value: Conjunction, reader: Reader, layout: Layout, as_text
     with reader.blaming_one_of(value, "maxProperties", "minProperties", "patternProperties", "properties"):
         whole = [some.whole for some in values.objects if as_texts and some.whole is not None]
         objects = [constants_plan(whole, reader.limits)] if whole else []
-        objects += [object_plan(some, reader.everything.strings, layout) for some in plain if id(some) not in apart]
+        every, remembers = reader.everything.strings, layout.forgets_names is None
+        objects += [object_plan(some, every, layout, remembers) for some in plain if id(some) not in apart]
     with reader.blaming_one_of(value, "oneOf", "anyOf", "allOf", "not", "if", "dependentSchemas", "dependencies"):
         objects += [clause_plan(shared, reader, layout)] if shared else []
+    found = [plan for plan in objects if plan is not None]
+    if any(plan.remembers for plan in found):
+        # No name comes twice, whichever of them the object is of.
+        for plan in found:
+            plan.begin_with(label_of_names(value, len(found) == 1 and plan.has_same_names, reader))
     with reader.blaming_one_of(value, *count_keywords(values.arrays), "contains", "prefixItems", "items"):
         given = [some.whole for some in values.arrays if as_texts and some.whole is not None]
         arrays = [constants_plan(given, reader.limits)] if given else []
-        if layout.forgets is None and len(values.arrays) > 1:
-            layout = replace(layout, forgets=TOGETHER)
-        arrays += [array_plan(some, reader, layout) for some in values.arrays if not as_texts or some.whole is None]
+        others = [some for some in values.arrays if not as_texts or some.whole is None]
+        arrays += array_plans(others, not given, reader, layout)
     return {
-        Key(value, "{"): [plan for plan in objects if plan is not None],
+        Key(value, "{"): found,
         Key(value, "["): [plan for plan in arrays if plan is not None],
     }

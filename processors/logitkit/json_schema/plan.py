@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -10,7 +10,7 @@ from logitkit.budget import spend
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import Conjunction
 from logitkit.json_schema.string_set import StringSet, without
-from logitkit.patterns.syntax import Node
+from logitkit.patterns.syntax import Empty, Node
 
 # The form of an item: a fixed text, or a value that satisfies a conjunction.
 Item: TypeAlias = "tuple[Node, Conjunction | None]"
@@ -95,6 +95,27 @@ class Move(NamedTuple):
     names: Names | str | None = None
 
 
+class DifferentMembers(NamedTuple):
+    """Members that must be there and differ in name, where the moves of a graph only count them.
+
+    By hand, for `{"a": A, "b": B}` in any order, where both are required: the moves read any two members. If no value satisfies
+    B, the moves still read `"a"` twice, but a row that remembers names does not. So no object satisfies the schema.
+
+    Args:
+        least: How many must be there.
+        once: The conjunction for the value of each that has one name.
+        often: The conjunctions for the values of those with many names.
+    """
+
+    least: int
+    once: tuple[Conjunction, ...]
+    often: tuple[Conjunction, ...] = ()
+
+    def are_enough(self, has_value: Callable[[Conjunction], bool]) -> bool:
+        """Whether as many are possible as must be there, given whether some value satisfies a conjunction."""
+        return any(map(has_value, self.often)) or sum(map(has_value, self.once)) >= self.least
+
+
 @dataclass(eq=False, slots=True)
 class Plan:
     """A graph under construction; state 0 is the start.
@@ -103,11 +124,17 @@ class Plan:
         moves: The edges of each state.
         end: The accepting state, or -1 while there is none.
         todo: The names of states that `reach` has made, for whoever adds the moves after them.
+        remembers: Whether a row must remember the names of members.
+        has_same_names: Whether the same names are possible wherever a member may come.
+        different: Members that must be there and differ in name, where the row only remembers that.
     """
 
     moves: list[list[Move]] = field(default_factory=list)
     end: int = -1
     todo: list[Any] = field(default_factory=list)
+    remembers: bool = False
+    has_same_names: bool = False
+    different: tuple[DifferentMembers, ...] = ()
     _numbers: dict[Hashable, int] = field(default_factory=dict)
     _count: int = 0
 
@@ -125,6 +152,12 @@ class Plan:
         if found == known:
             self.todo.append(name)
         return found
+
+    def begin_with(self, label: str) -> None:
+        """Let the graph, which never leads back to its start, begin with a label."""
+        labelled = self.state("labelled")
+        self.moves[0], self.moves[labelled] = [], self.moves[0]
+        self.move(0, Empty(), None, labelled, label)
 
     def move(
         self,

@@ -147,11 +147,16 @@ def typed_schema(given: Any) -> tuple[Any, Callable[[str], Any]] | None:
         return _generated(given, given.json_schema), getattr(given, "validate_json", json.loads)
     if not is_python_type(given):
         return None
-    adapter = _type_adapter(given)
+    adapter = type_adapter(given)
     return _generated(given, adapter.json_schema), adapter.validate_json
 
 
-def _type_adapter(given: Any) -> Any:
+def type_adapter(given: Any) -> Any:
+    """Return pydantic's adapter of a Python type.
+
+    Raises:
+        ConfigurationError: Pydantic cannot read the type, or is not installed.
+    """
     try:
         from pydantic import TypeAdapter
     except ImportError:

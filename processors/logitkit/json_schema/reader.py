@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
 
@@ -36,6 +36,7 @@ class Reader(SchemaPlaces):
         left_out: The keywords to leave out, to which the reader adds those that it cannot honour.
         strict_formats: Whether to refuse what `ignore` is given.
         counts: Whether the characters of strings may be counted. If not, there are states for each length, which may be too many.
+        free_of: Texts that occur in no string and no name of a member.
     """
 
     def __init__(
@@ -45,15 +46,18 @@ class Reader(SchemaPlaces):
         left_out: LeftOut | None = None,
         strict_formats: bool = False,
         counts: bool = False,
+        free_of: tuple[str, ...] = (),
     ) -> None:
         super().__init__(references, left_out, strict_formats)
         self.counts = counts
         self.limits = limits
         self.work = Work()
-        self.everything = Values.everything(limits)
+        self.free_of = free_of
+        self.everything = Values.everything(limits, free_of)
         self.nothing = Values.nothing(limits)
-        # The arrays whose items a row has to remember: their first items, and the others.
-        self.remembered: dict[tuple[tuple[Conjunction, ...], Conjunction], int] = {}
+        # A number for each union of arrays whose items a row has to remember, by the first items of each set and the others, and
+        # for each kind of objects whose names it has to.
+        self.remembered: dict[Hashable, int] = {}
         self._telling = 0
         self._read: dict[tuple[int, bool], tuple[Values, bool, bool]] = {}
         self._complements: dict[int, Values] = {}

@@ -1,4 +1,4 @@
-"""Arrays whose items must differ, where a row remembers the items: when it can, and which label says so.
+"""Arrays whose items must differ, where a row remembers the items: when it can, and which label says so; also for names.
 
 A row must never get stuck: where an array needs more items, one that differs from all others must be left. An array of three or
 more items of `{"enum": [...]}` needs at least three values. So values are counted as far as items are needed.
@@ -6,7 +6,7 @@ more items of `{"enum": [...]}` needs at least three values. So values are count
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from logitkit.compiler.nested_grammars.remembered_arrays import Remembers, label_of
@@ -20,20 +20,50 @@ from logitkit.json_schema.objects import Objects
 if TYPE_CHECKING:
     from logitkit.json_schema.reader import Reader
 
-__all__ = ["label_of_items", "why_not_remembered"]
+__all__ = ["label_of_items", "label_of_names", "why_not_remembered"]
 
 # More items than this are not looked for where an array needs them.
 MOST_COUNTED = 1000
 
 
-def label_of_items(arrays: Arrays, reader: Reader) -> str:
-    """Return the label of arrays whose items a row remembers; arrays of the same items have the same one."""
-    number = reader.remembered.setdefault((arrays.prefix, arrays.items), len(reader.remembered))
-    return label_of(Remembers.VARIED if _is_varied(arrays) else Remembers.ALIKE, number)
+def label_of_items(union: Sequence[Arrays], reader: Reader) -> str:
+    """Return the label of arrays whose items a row remembers; arrays of the same items have the same one.
+
+    Args:
+        union: Sets of arrays that may begin in one place.
+        reader: Knows the schemas.
+    """
+    items = tuple(dict.fromkeys([(arrays.prefix, arrays.items) for arrays in union]))
+    number = reader.remembered.setdefault(items, len(reader.remembered))
+    return label_of(Remembers.VARIED if _are_varied(union) else Remembers.ALIKE, number)
 
 
-def why_not_remembered(arrays: Arrays, reader: Reader) -> str | None:
+def label_of_names(value: Conjunction, are_same: bool, reader: Reader) -> str:
+    """Return the label of objects whose names a row remembers; those that satisfy the same conjunction have the same one.
+
+    Args:
+        value: The conjunction.
+        are_same: Whether the same names are possible in all places.
+        reader: Knows the schemas.
+    """
+    kind = Remembers.SAME_NAMES if are_same else Remembers.NAMES
+    return label_of(kind, reader.remembered.setdefault(value, len(reader.remembered)))
+
+
+def why_not_remembered(union: Sequence[Arrays], reader: Reader) -> str | None:
     """Return where it is that a row might get stuck if it remembered the items of some arrays, or None if it cannot."""
+    found = next((why for arrays in union if (why := _why_not_alone(arrays, reader))), None)
+    places = [place for arrays in union for place in _places(arrays)]
+    if found is None and not _may_end_anywhere(places, reader):
+        found = "where items have a largest number of members that are not listed"
+    counted = [both(arrays.items, some.value) for arrays in union for some in arrays.contains]
+    if found is None and has_two_orders([*places, *counted], reader):
+        found = "where items hold equal objects in two orders of their members, as branches or places say"
+    return found
+
+
+def _why_not_alone(arrays: Arrays, reader: Reader) -> str | None:
+    """Return where it is that too few items may be left, as far as one set of arrays shows."""
     if len(arrays.contains) > 1 or (arrays.contains and arrays.prefix):
         return "with several keywords 'contains', or with 'contains' and 'prefixItems'"
     places = _places(arrays)
@@ -45,13 +75,7 @@ def why_not_remembered(arrays: Arrays, reader: Reader) -> str | None:
         if some.maximum is not None:
             others = [both(arrays.items, wrong) for wrong in negations(some.value)]
             enough &= any(_has_values(other, arrays.minimum, reader) for other in others)
-    if not enough:
-        return "where too few items may be left for 'minItems' or 'contains'"
-    if not _may_end_anywhere(places, reader):
-        return "where items have a largest number of members that are not listed"
-    if has_two_orders([*places, *[both(arrays.items, some.value) for some in arrays.contains]], reader):
-        return "where items hold equal objects in two orders of their members, as branches or places say"
-    return None
+    return None if enough else "where too few items may be left for 'minItems' or 'contains'"
 
 
 def _are_counted(wanted: Conjunction, items: Conjunction, reader: Reader) -> bool:
@@ -76,10 +100,10 @@ def _places(arrays: Arrays) -> list[Conjunction]:
     return [arrays.at(index) for index in range(len(arrays.prefix) + 1)]
 
 
-def _is_varied(arrays: Arrays) -> bool:
+def _are_varied(union: Sequence[Arrays]) -> bool:
     """Whether the items of different places are of different kinds, as the last ones are where `contains` asks for them."""
-    first, *others = _places(arrays)
-    return bool(arrays.contains) or any(place != first for place in others)
+    places = {place for arrays in union for place in _places(arrays)}
+    return len(places) > 1 or any(arrays.contains for arrays in union)
 
 
 def _has_values(conjunction: Conjunction, count: int, reader: Reader, levels: int = LEVELS) -> bool:
@@ -127,7 +151,7 @@ def _has_objects(objects: Objects, count: int, reader: Reader, levels: int) -> b
 
 def _has_arrays(arrays: Arrays, count: int, reader: Reader, levels: int) -> bool:
     """Whether there are at least some number of different arrays: of different lengths, or first items."""
-    if arrays.contains:
+    if arrays.contains or arrays.repeated:
         return False
     if arrays.most is None and not arrays.unique:
         return _is_possible(arrays.items, reader, frozenset())

@@ -6,6 +6,7 @@ import json
 import os
 import posixpath
 import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,7 +28,8 @@ MOST_FILES = 10_000
 # The cost of one schema that is looked at for references.
 PLACE_STEPS = 20
 
-_IDENTIFIERS = re.compile(rb'"\$?id"\s*:\s*("(?:[^"\\]|\\.)*")')
+# It begins with a word that is rare, because all files of a folder are searched.
+_IDENTIFIERS = re.compile(rb'id"(?<=["$]id")\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 class _Source(Protocol):
@@ -172,7 +174,7 @@ class _Folder:
 
     def _file(self, name: str) -> Path | None:
         """Return the JSON file that a path leads to, links included; None if there is none inside of the folder."""
-        if not name.endswith(".json") or "\\" in name or {"", ".", ".."} & {*name.split("/")}:
+        if not _is_name(name):
             return None
         try:
             file = Path(os.path.realpath(self._folder / name))
@@ -192,7 +194,9 @@ class _Folder:
     def _content(self, name: str, file: Path) -> bytes:
         try:
             with file.open("rb") as opened:
-                return opened.read(LONGEST_TEXT + 1)
+                # A buffer of the greatest size would take longer than reading.
+                size = os.fstat(opened.fileno()).st_size
+                return opened.read(min(size, LONGEST_TEXT) + 1)
         except OSError as error:
             raise ConfigurationError(f"resources, {name}: the file cannot be read ({error.strerror})") from None
 
@@ -213,10 +217,24 @@ class _Folder:
     def _all(self) -> Iterator[tuple[str, Path]]:
         for folder, inside, names in os.walk(self._folder):
             inside.sort()
+            begin = Path(folder).relative_to(self._folder).as_posix()
             for name in sorted(names):
-                path = (Path(folder) / name).relative_to(self._folder).as_posix()
-                if (file := self._file(path)) is not None:
-                    yield path, file
+                path, file = (name if begin == "." else f"{begin}/{name}"), Path(folder, name)
+                found = self._file(path) if self._is_link(file) else file
+                if found is not None and _is_name(path):
+                    yield path, found
+
+    def _is_link(self, file: Path) -> bool:
+        """Whether a file must be resolved: nothing but a link can lead out of the folder."""
+        try:
+            return not stat.S_ISREG(file.lstat().st_mode)
+        except OSError:
+            return True
+
+
+def _is_name(path: str) -> bool:
+    """Whether a path may be that of a file in the folder."""
+    return path.endswith(".json") and "\\" not in path and not {"", ".", ".."} & {*path.split("/")}
 
 
 def _split(uri: str) -> tuple[str, list[str]]:

@@ -40,7 +40,7 @@ def _is_simple(reader: Reader, value: Conjunction, levels: int) -> bool:
             return False
         inside.update(objects.properties.values(), [piece.value for piece in objects.pieces])
     for arrays in values.arrays:
-        if arrays.contains or arrays.unique:
+        if arrays.contains or arrays.unique or arrays.repeated:
             return False
         inside.update(arrays.prefix, [arrays.items])
     return all(_is_simple(reader, some, levels - 1) for some in inside)

@@ -62,7 +62,7 @@ def string_fragment(language: TextLanguage, lengths: tuple[int, int] | None = No
 
     Raises:
         PatternTooLarge: There are too many states.
-        ValueError: No string belongs to them.
+        ValueError: The language has no strings.
 
     Example:
         >>> from logitkit.limits import DEFAULT_LIMITS
@@ -74,7 +74,7 @@ def string_fragment(language: TextLanguage, lengths: tuple[int, int] | None = No
         True
     """
     if language.dfa is None:
-        raise ValueError("there is no string to write")
+        raise ValueError("the language has no strings")
     language.limits.spend(STEPS_ANY + STEPS_A_MOVE * sum(map(len, language.dfa.moves)))
     fragment = _known.get(language.key)
     if fragment is None:

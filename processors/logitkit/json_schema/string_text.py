@@ -56,7 +56,7 @@ def string_body(language: TextLanguage) -> Machine:
 
     Raises:
         PatternTooLarge: There are too many states.
-        ValueError: No string belongs to them.
+        ValueError: The language has no strings.
 
     Example:
         >>> from logitkit.limits import DEFAULT_LIMITS
@@ -73,7 +73,7 @@ class _Writer:
 
     def __init__(self, language: TextLanguage) -> None:
         if language.dfa is None:
-            raise ValueError("there is no string to write")
+            raise ValueError("the language has no strings")
         self.language = language
         self.dfa = language.dfa
         self.end = len(self.dfa.moves)

@@ -11,12 +11,12 @@ from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both
 from logitkit.json_schema.constants import constant_text
 from logitkit.json_schema.emptiness import LEVELS, is_empty, is_void
-from logitkit.json_schema.layout import literal
+from logitkit.json_schema.layout import JSON_LITERALS, Layout, literal, quoted, written
+from logitkit.json_schema.member_names import few_names
 from logitkit.json_schema.number_set import NumberSet
-from logitkit.json_schema.object_plan import few_names
 from logitkit.json_schema.objects import Objects
 from logitkit.json_schema.plan import Item
-from logitkit.json_schema.string_set import StringSet
+from logitkit.json_schema.string_spellings import spelled_text
 from logitkit.json_schema.values import Values
 from logitkit.patterns.syntax import Empty
 
@@ -43,16 +43,21 @@ def never_equal(arrays: Arrays, reader: Reader) -> bool:
     return all(is_empty(reader, both(arrays.at(i), arrays.at(j))) for i, j in combinations(range(most), 2))
 
 
-def few_values(arrays: Arrays, reader: Reader) -> list[list[tuple[str, Item]]] | None:
+def few_values(arrays: Arrays, reader: Reader, layout: Layout) -> list[list[tuple[str, Item]]] | None:
     """Return the values that each item of the prefix, and those after it, may have, if they are few.
 
     Each has a name, which equal values share, and the form in which it is written.
+
+    Args:
+        arrays: The arrays.
+        reader: Knows the schemas.
+        layout: How literals and strings are written.
     """
     if arrays.contains:
         return None
     found = []
     for index in range(len(arrays.prefix) + 1):
-        items = _few_items(arrays.at(index), reader) if arrays.at(index) != NOTHING else {}
+        items = _few_items(arrays.at(index), reader, layout) if arrays.at(index) != NOTHING else {}
         if items is None:
             return None
         found.append([*items.items()])
@@ -71,7 +76,7 @@ def _take_too_much(items: dict[str, Item], most: int | None, states: int) -> boo
     return 2 * times * sum(map(len, items)) > states
 
 
-def _few_items(conjunction: Conjunction, reader: Reader) -> dict[str, Item] | None:
+def _few_items(conjunction: Conjunction, reader: Reader, layout: Layout) -> dict[str, Item] | None:
     """Return the values that satisfy a conjunction, by their names; None if they are not few."""
     values = reader.values(conjunction)
     numbers, strings = values.numbers.values(MOST_DIFFERENT), values.strings.values(MOST_DIFFERENT)
@@ -80,10 +85,11 @@ def _few_items(conjunction: Conjunction, reader: Reader) -> dict[str, Item] | No
     nested = _few_nested(values, reader, LEVELS)
     if nested is None:
         return None
-    found: dict[str, Item] = {"null": (literal("null"), None)} if values.null else {}
-    found |= {text: (literal(text), None) for flag, text in _BOOLEANS if flag in values.booleans}
+    literals = dict(zip(JSON_LITERALS, layout.literals, strict=True))
+    found: dict[str, Item] = {"null": (literal(literals["null"]), None)} if values.null else {}
+    found |= {text: (literal(literals[text]), None) for flag, text in _BOOLEANS if flag in values.booleans}
     found |= {f"number {n}": (NumberSet.of_values([n], reader.limits).tree(), None) for n in numbers}
-    found |= {f"string {s}": (StringSet.of_values([s], reader.limits).tree(), None) for s in strings}
+    found |= {f"string {s}": (written(spelled_text(quoted(s), layout.strings)), None) for s in strings}
     for value, is_whole in nested:
         name = constant_text(_sorted(value), reader.limits)
         # Equal objects may be listed in several orders of their members.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any, TypeVar
 
-from logitkit.budget import spend
+from logitkit.budget import outside_budget, spend
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.arrays import EVERY_ARRAY, Arrays
 from logitkit.json_schema.number_set import NumberSet
@@ -28,6 +29,9 @@ MOST_ATTEMPT = 60_000
 STEPS_OF_WORK = 8
 
 Branch = TypeVar("Branch", Objects, Arrays)
+
+# The characters that have a meaning in a pattern.
+_SYNTAX = re.compile(r"[\\^$.*+?()\[\]{}|/]")
 
 
 @dataclass(eq=False, slots=True)
@@ -95,9 +99,9 @@ class Values:
         return self.strings if self.doubtful is None else self.doubtful
 
     @classmethod
-    def everything(cls, limits: Limits) -> Values:
-        """Return the set of all values."""
-        strings, numbers = StringSet.everything(limits), NumberSet.everything(limits)
+    def everything(cls, limits: Limits, free_of: tuple[str, ...] = ()) -> Values:
+        """Return the set of all values, whose strings do not contain some texts."""
+        strings, numbers = _strings_free_of(free_of, limits), NumberSet.everything(limits)
         return cls(True, frozenset((False, True)), numbers, strings, (EVERY_OBJECT,), (EVERY_ARRAY,))
 
     @classmethod
@@ -252,3 +256,13 @@ def others_than(
         return common(left, tuple(branch.complement()), work, as_clause) if left else left
 
     return reduce(excluded, branches, (everything,))
+
+
+@lru_cache(maxsize=64)
+@outside_budget()
+def _strings_free_of(texts: tuple[str, ...], limits: Limits) -> StringSet:
+    """Return the strings that do not contain some texts."""
+    found = StringSet.everything(limits)
+    for text in texts:
+        found -= StringSet.matching(_SYNTAX.sub(r"\\\g<0>", text), limits)
+    return found

@@ -10,14 +10,16 @@ from logitkit.compiler.characters.positions import count_positions
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, NestedRule, Strings
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
-from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted, written
+from logitkit.json_schema.layout import JSON_LITERALS, Layout, is_unicode, literal, quoted, written
 from logitkit.json_schema.parts import Key, Trimmed, parts_of
 from logitkit.json_schema.plan import Block, Move, Names
 from logitkit.json_schema.reader import Reader
+from logitkit.json_schema.string_spellings import spelled_strings, spelled_text
 from logitkit.json_schema.together import parts_together
+from logitkit.json_schema.value_graph import with_values_once
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
-from logitkit.patterns.syntax import Alternate, Call, Characters, Graph, Node
+from logitkit.patterns.syntax import Alternate, Call, Characters, Node
 
 # A value that is nested deeper is called, so that no tree is deeper than the builders of automata can take.
 DEEPEST_INLINE = 12
@@ -46,14 +48,15 @@ def nested_grammar_of(
     Args:
         root: The conjunction.
         reader: Knows its schemas.
-        layout: The white space around members and items.
-        fragments: Whether strings are called, unless they are few.
+        layout: The white space around members and items, and how literals and strings are written.
+        fragments: Whether strings are called, unless they are few; only if they are written as in JSON.
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
         called_root: Whether the object or array that is the whole value is to be called.
 
     Raises:
         UnsupportedSchema: Some part has no exact form.
     """
+    fragments &= layout.strings == "json"
     parts = parts_of(root, reader, layout)
     trimmed = Trimmed(parts, reader)
     if not trimmed.has_value(root):
@@ -133,7 +136,7 @@ class _Writer:
         # Whether names and other fixed texts are words. Without objects and arrays, the whole language is a finite automaton.
         self.words = fragments and bool(trimmed.live)
         # The same numbers in all schemas, as any value whatever is a part that all of them share.
-        self._words: dict[str, int] = {"null": 0, "true": 1, "false": 2} if self.words else {}
+        self._words: dict[str, int] = dict(zip(layout.literals, range(3), strict=True)) if self.words else {}
         self._has_words = False
         self._fragment_numbers: dict[Hashable, int] = {}
         # By identity: a run is kept by its blocks.
@@ -172,8 +175,9 @@ class _Writer:
             moves, ends = self.trimmed.live[key]
             # Characters are not counted of names beside which others may stand.
             alone = len({move.names for row in moves for move in row} - {None}) == 1
-            rows = tuple([tuple([(self._read(move, alone), move.target) for move in row]) for row in moves])
-            self._bodies[key] = Graph(rows, tuple(ends))
+            self._bodies[key] = with_values_once(
+                [[(self._before(move, alone), self._written(move), move.target) for move in row] for row in moves], ends
+            )
         main = self._value(root)
         rules = [self._rule(key) for key in self._numbers]
         # Labels begin with a surrogate.
@@ -192,16 +196,30 @@ class _Writer:
         calls = [self._numbers[Key(ANYTHING, "{")], self._numbers[Key(ANYTHING, "[")]]
         own = self._strings(strings)
         assert isinstance(own, Call)
-        return NestedRule(key.opening, self._bodies[key], ("anything", self.layout.whitespace), (*calls, own.rule))
+        return NestedRule(
+            key.opening,
+            self._bodies[key],
+            ("anything", self.layout.whitespace, self.layout.literals, *reader.free_of),
+            (*calls, own.rule),
+        )
 
-    def _read(self, move: Move, alone: bool) -> Node:
-        value = () if move.value is None else (self._value(move.value),)
-        return concatenate([*self._names(move.names, alone), move.text, *value])
+    def _before(self, move: Move, alone: bool) -> Node:
+        """Return the tree of what a move reads before its value."""
+        return concatenate([*self._names(move.names, alone), move.text])
+
+    def _written(self, move: Move) -> Node | None:
+        """Return the tree of the value of a move."""
+        return None if move.value is None else self._value(move.value)
 
     def _names(self, names: Names | str | None, alone: bool) -> tuple[Node, ...]:
         if isinstance(names, Names):
             return (self._strings(names, alone),)
-        return () if names is None else (self._text(names),)
+        return () if names is None else (self._text(self._spelled(names)),)
+
+    def _spelled(self, text: str) -> str:
+        """Return the JSON text of a string or a literal as the layout has it."""
+        known = dict(zip(JSON_LITERALS, self.layout.literals, strict=True))
+        return spelled_text(known.get(text, text), self.layout.strings)
 
     def _text(self, text: str) -> Node:
         """Return the tree of a text that no other one begins with."""
@@ -220,6 +238,8 @@ class _Writer:
             names: The strings.
             alone: Whether no other texts begin with a quote there.
         """
+        if self.layout.strings != "json":
+            return spelled_strings(names.exact().language, self.layout.strings)
         few = self._few(names)
         if not self.fragments or (few is not None and not self.words):
             return names.exact().tree()
@@ -256,7 +276,8 @@ class _Writer:
         if isinstance(value, Block):
             return Call(self._numbers[Key(value, ",")])
         if value not in self._values:
-            options = [self._text(text) for text in self.trimmed.literals(value)]
+            spelled = dict(zip(JSON_LITERALS, self.layout.literals, strict=True))
+            options = [self._text(spelled[text]) for text in self.trimmed.literals(value)]
             numbers = self.trimmed.numbers(value)
             if numbers is not None:
                 options.append(numbers)

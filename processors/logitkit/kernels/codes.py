@@ -11,7 +11,7 @@ from logitkit.compiler.tokens.tables import counted_state
 from logitkit.compiler.tokens.tables.targets import REGISTRY_TARGETS
 from logitkit.kernels.language import constant, device_function, tl
 
-__all__ = ["action_of", "count_of", "forced", "is_inside", "state_of", "with_count"]
+__all__ = ["action_of", "count_of", "forced", "is_break", "is_inside", "state_of", "with_count"]
 
 STATE_BITS, COUNT_SHIFT = map(constant, (counted_state.STATE_BITS, counted_state.COUNT_SHIFT))
 FIRST_ACTION = constant(REGISTRY_TARGETS.states)
@@ -47,6 +47,13 @@ def action_of(target):
 def is_inside(state, inside):
     """Return whether a state is inside a thinking section, given the number of such states."""
     return (state >= FIRST_STATE) & (state < inside + FIRST_STATE)
+
+
+@device_function
+def is_break(state, inside, paused, breaks):
+    """Return whether a state is at the end of a line or a sentence, given how many states there are inside and in both groups."""
+    first = inside - paused - breaks + FIRST_STATE
+    return (state >= first) & (state < first + breaks)
 
 
 @device_function

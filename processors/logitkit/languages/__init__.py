@@ -4,8 +4,10 @@ texts, free_text   fixed texts, patterns and special tokens; free text up to a m
 any_tokens         one token, whatever its text is
 schemas            JSON values by schema, whose errors name their place
 grammars           context-free grammars
-json_strings       JSON strings whose value is a text of a grammar
-xml_arguments      the members of an object between tags (xml_members: their syntax tree; value_ends)
+json_strings       JSON strings whose value is a text of a grammar, or JSON again
+xml_arguments      the members of an object between tags (xml_members: their syntax tree; xml_tags, value_ends, raw_strings)
+cdata              strings that are written in CDATA sections where they contain markup
+keyword_arguments  the members of an object as Python writes arguments with names
 text_fragments     raw text between tags as a fragment (limited_items: strings of which lines or words are limited)
 combined           one after another, one of several, repetition, tags
 dispatching        free text in which triggers start tags

@@ -1,12 +1,17 @@
-"""The language of JSON strings whose value is a text of a grammar, such as the argument of a tool."""
+"""The languages of JSON strings whose value is a text of a grammar, or JSON again, such as the arguments of a tool."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
+from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, NestedRule
 from logitkit.errors import GrammarError
+from logitkit.json_schema.compile import schema_grammar
+from logitkit.json_schema.document import key_of, load
+from logitkit.json_schema.layout import Whitespace
+from logitkit.json_schema.string_spellings import StringSpelling
 from logitkit.languages.grammars import GrammarText
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
@@ -14,7 +19,7 @@ from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate, with_inside
 from logitkit.patterns.syntax import Alternate, Characters, Concat, Graph, Look, Machine, Node
 
-__all__ = ["JsonStringOf"]
+__all__ = ["JsonStringOf", "JsonStringOfJson"]
 
 QUOTE, BACKSLASH = CharSet.from_string('"'), CharSet.from_string("\\")
 # The characters that a JSON string writes as an escape.
@@ -27,6 +32,7 @@ class JsonStringOf(Language):
 
     Args:
         grammar: The grammar. It names no special tokens.
+        depth: How many JSON strings it stands in: 2 in the text of JSON that is itself a JSON string.
 
     Raises:
         GrammarError: It does.
@@ -40,6 +46,7 @@ class JsonStringOf(Language):
     is_grammar: ClassVar[bool] = True
 
     grammar: GrammarText
+    depth: int = 1
 
     def __post_init__(self) -> None:
         if self.grammar.rules.tokens:
@@ -50,10 +57,68 @@ class JsonStringOf(Language):
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree."""
-        rules, escaping = self.grammar.rules, _Escaping()
-        bodies = [replace(rule, body=escaping.of(rule.body)) for rule in rules.rules]
-        quote = Characters(QUOTE)
+        rules = self.grammar.rules
+        bodies = list(rules.rules)
+        quote: Node = Characters(QUOTE)
+        for level in range(self.depth):
+            escaping = _Escaping()
+            bodies = [replace(rule, body=escaping.of(rule.body)) for rule in bodies]
+            quote = escaping.of(quote) if level else quote
         return concatenate([quote, writer.grammar(self, replace(rules, rules=tuple(bodies))), quote])
+
+
+@dataclass(frozen=True)
+class JsonStringOfJson(Language):
+    r"""A JSON string whose value is the JSON text of a value, as in `"{\"city\": \"Bonn\"}"`.
+
+    Args:
+        schema: The schema of the value.
+        whitespace: The white space in it, as in `JsonSchema`.
+        free_of: Texts that occur in no string of it, and no name of a member.
+        strings: How strings in it are written.
+
+    Example:
+        >>> JsonStringOfJson({"type": "integer"}, "compact").whitespace
+        'compact'
+    """
+
+    is_schema: ClassVar[bool] = True
+
+    schema: Any = field(compare=False)
+    whitespace: Whitespace
+    free_of: tuple[str, ...] = ()
+    strings: StringSpelling = "json"
+    content: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", load(self.schema))
+        object.__setattr__(self, "content", key_of(self.schema))
+
+    def tree(self, writer: LanguageWriter) -> Node:
+        """Return the syntax tree. Its strings have escapes inside of escapes, so no other language shares them.
+
+        Raises:
+            UnsupportedSchema: A keyword cannot be enforced exactly.
+            ConfigurationError: No value satisfies the schema.
+        """
+        options = writer.options
+        found = schema_grammar(
+            self.schema,
+            writer.limits,
+            self.whitespace,
+            fragments=False,
+            closing=options.closing,
+            forgets=options.forgets,
+            free_of=self.free_of,
+            strings=self.strings,
+        )
+        escaping, grammar = _Escaping(), found.nested_grammar
+        rules = [replace(rule, body=escaping.of(rule.body)) for rule in grammar.rules if isinstance(rule, NestedRule)]
+        assert len(rules) == len(grammar.rules)
+        inside = NestedGrammar(escaping.of(grammar.main), tuple(rules), grammar.words)
+        key = ("in a string", self.content, self.whitespace, self.free_of, self.strings, options, writer.limits)
+        quote = Characters(QUOTE)
+        return concatenate([quote, writer.value(key, found._replace(nested_grammar=inside)), quote])
 
 
 class _Escaping:

@@ -127,6 +127,16 @@ class LanguageWriter(LanguageSymbols):
             text = self._labels.setdefault((key, text), with_number(text, len(self._labels)))
         return self._words.setdefault(text, len(self._words))
 
+    def rule(self, opening: str, body: Node) -> Node:
+        """Return the tree of texts that are called, and do not call themselves.
+
+        Args:
+            opening: Their first character.
+            body: The texts after it. No text of them continues after its end.
+        """
+        self._rules.append(NestedRule(opening, body, recurs=False))
+        return Call(len(self._rules) - 1)
+
     def text_fragment(self, text: TextFragment) -> Node:
         """Return the tree of texts that call nothing, with the byte before them."""
         place = text.fragment.key, text.opening

@@ -13,6 +13,7 @@ from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled, schema_grammar
 from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.layout import Whitespace
+from logitkit.json_schema.string_spellings import StringSpelling
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter, SchemaOptions
 from logitkit.limits import Limits
@@ -67,7 +68,13 @@ _lock = Lock()
 
 @dataclass(frozen=True)
 class JsonValue(Language):
-    """A JSON value; see `json_schema`. `resources` are the documents that the schema refers to, loaded, by URI."""
+    """A JSON value; see `json_schema`.
+
+    Args:
+        resources: The documents that the schema refers to, loaded, by URI.
+        free_of: Texts that occur in no string and no name of a member.
+        strings: How strings are written.
+    """
 
     is_schema: ClassVar[bool] = True
 
@@ -77,6 +84,8 @@ class JsonValue(Language):
     strict_formats: bool = False
     any_order: bool = False
     resources: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    free_of: tuple[str, ...] = field(default=(), repr=False)
+    strings: StringSpelling = field(default="json", repr=False)
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -86,7 +95,8 @@ class JsonValue(Language):
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree."""
-        key = self.content, self.whitespace, self.lax, self.strict_formats, self.any_order, writer.options
+        own = self.content, self.whitespace, self.lax, self.strict_formats, self.any_order, self.free_of, self.strings
+        key = (*own, writer.options)
         return writer.value(key, self._compiled(key, writer.limits, writer.options))
 
     def _compiled(self, key: Hashable, limits: Limits, options: SchemaOptions) -> Compiled:
@@ -101,12 +111,15 @@ class JsonValue(Language):
                     self.lax,
                     fragments=options.fragments,
                     strict_formats=self.strict_formats,
-                    longest=options.longest,
+                    # Only characters of strings as in JSON can be counted.
+                    longest=options.longest if self.strings == "json" else 0,
                     called_root=options.called,
                     any_order=self.any_order,
                     closing=options.closing,
                     resources=self.resources,
                     forgets=options.forgets,
+                    free_of=self.free_of,
+                    strings=self.strings,
                 )
                 work = spent()
             known = made, work
@@ -131,8 +144,8 @@ def json_schema(
         whitespace: `"compact"`, `"spaced"` or `"bounded"`, as in `JsonSchema`.
         lax: Whether to leave out the keywords that cannot be enforced exactly.
         strict_formats: Whether to refuse a `format` that is ignored otherwise, as in `JsonSchema`.
-        any_order: Whether the members of objects may come in any order, or only in that of the schema. An object may then have at
-            most 8 listed names.
+        any_order: Whether the members of objects may come in any order, as in `JsonSchema`. Where a row cannot remember names, as
+            in a part of another language, an object may then have at most 8 listed names.
 
     Raises:
         ConfigurationError: An argument is not allowed.

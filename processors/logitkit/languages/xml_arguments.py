@@ -14,36 +14,47 @@ is its own text, in which the closing marker does not occur; `pattern`, `maxLeng
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, get_args
+from dataclasses import dataclass, field, replace
+from itertools import permutations
+from typing import Any, Literal, get_args
 
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.document import key_of, load
-from logitkit.json_schema.layout import Layout, Whitespace
+from logitkit.json_schema.layout import JSON_LITERALS, PYTHON_LITERALS, Layout, Whitespace
+from logitkit.json_schema.string_spellings import StringSpelling
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
+from logitkit.languages.raw_strings import RawStrings
 from logitkit.languages.value_ends import ValueEnds
-from logitkit.languages.xml_members import XmlMembers, XmlTags
+from logitkit.languages.xml_members import XmlMembers
+from logitkit.languages.xml_tags import XmlTags
 from logitkit.patterns.syntax import Node
 from logitkit.vocabulary.marker import encoded
 
 __all__ = ["XmlArguments", "xml_arguments"]
 
 NAME, KIND = "{name}", "{kind}"
+Literals = Literal["json", "python"]
 
 
 @dataclass(frozen=True)
 class XmlArguments(Language):
-    """The members of an object between tags; see `xml_arguments`."""
+    """The members of an object between tags; see `xml_arguments`, and `ToolFormat` for the fields that it has no argument for."""
 
     schema: Any = field(compare=False)
     begin: str
     end: str
     separator: str
     whitespace: Whitespace = "compact"
-    kinds: tuple[str, str] | None = None
+    kinds: tuple[str, ...] | None = None
     any_order: bool = False
     end_also: str | None = None
+    literals: Literals = "json"
+    free_of: tuple[str, ...] = ()
+    raw_strings: RawStrings = "any"
+    parameter_names: str | None = None
+    strings: StringSpelling = "json"
+    cdata: tuple[str, ...] = ()
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -69,9 +80,9 @@ class XmlArguments(Language):
     def tags(self) -> XmlTags:
         """The texts around names and values."""
         before, after = self.begin.split(NAME)
-        raw, other = self.kinds or (KIND, KIND)
-        afters = after.replace(KIND, raw), after.replace(KIND, other)
-        return XmlTags(self.begin, before, afters, self.ends, self.separator)
+        afters = tuple(after.replace(KIND, word) for word in self.kinds or (KIND, KIND))
+        limits = self.free_of, self.raw_strings, self.parameter_names, self.cdata
+        return XmlTags(self.begin, before, afters, self.ends, self.separator, *limits)
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree.
@@ -80,7 +91,9 @@ class XmlArguments(Language):
             UnsupportedSchema: A keyword cannot be enforced exactly, or a name cannot stand in a tag.
             ConfigurationError: No object satisfies the schema.
         """
-        return XmlMembers(self.schema, self.tags, self, Layout(self.whitespace, self.any_order), writer).tree()
+        inside = PYTHON_LITERALS if self.strings == "python" else JSON_LITERALS
+        layout = Layout(self.whitespace, self.any_order, literals=inside, strings=self.strings)
+        return XmlMembers(self.schema, self.tags, self, layout, writer, self.literals).tree()
 
 
 def xml_arguments(
@@ -90,9 +103,11 @@ def xml_arguments(
     end: str = "\n</parameter>",
     separator: str = "\n",
     whitespace: Whitespace = "compact",
-    kinds: tuple[str, str] | None = None,
+    kinds: tuple[str, ...] | None = None,
     any_order: bool = False,
     end_also: str | None = None,
+    literals: Literals = "json",
+    strings: StringSpelling = "json",
 ) -> XmlArguments:
     r"""Return the language of the members of an object between XML tags, as Qwen-Coder writes the arguments of a call.
 
@@ -107,11 +122,16 @@ def xml_arguments(
         separator: The text between two members.
         whitespace: The white space in values that are JSON, as in `JsonSchema`.
         kinds: The words that stand for `{kind}` in `begin`: before raw text, and before JSON, such as `("true", "false")` for
-            `string="{kind}"`. None: `{kind}` has no meaning.
+            `string="{kind}"`; or six words, before a string, a number, a boolean, null, an object and an array. None: `{kind}`
+            is not replaced.
         any_order: Whether members may come in any order, as in `json_schema`.
         end_also: Another text that may follow a value: the marker of `end` after other white space, such as `"</parameter>"`.
             As much white space before the marker belongs to the end as one of both ends has. So a string that ends with a line
             feed is only followed by the end that begins with one.
+        literals: How a value that is true, false or null is written: `"json"`, or `"python"` for `True`, `False` and `None`.
+            Inside of arrays and objects they are written as in JSON, unless `strings` is `"python"`.
+        strings: How strings inside of arrays and objects are written: `"json"`; `"ascii"`, with `\u00e9` for `é`; or `"python"`,
+            as Python shows them, such as `['it', "it's"]`.
 
     Raises:
         ConfigurationError: An argument is not allowed.
@@ -136,7 +156,14 @@ def xml_arguments(
         )
     if not isinstance(any_order, bool):
         raise ConfigurationError(f"any_order is {any_order!r}; allowed are True and False")
-    return XmlArguments(schema, begin, end, separator, whitespace, kinds, any_order, end_also)
+    if literals not in get_args(Literals):
+        raise ConfigurationError(f"literals is {literals!r}; allowed are {', '.join(map(repr, get_args(Literals)))}")
+    if strings not in get_args(StringSpelling):
+        raise ConfigurationError(
+            f"strings is {strings!r}; allowed are {', '.join(map(repr, get_args(StringSpelling)))}"
+        )
+    found = XmlArguments(schema, begin, end, separator, whitespace, kinds, any_order, end_also, literals)
+    return found if strings == "json" else replace(found, strings=strings)
 
 
 def _check_kinds(begin: str, kinds: object) -> None:
@@ -144,9 +171,11 @@ def _check_kinds(begin: str, kinds: object) -> None:
         return
     given = kinds if isinstance(kinds, tuple) else ()
     words = [word for word in given if isinstance(word, str) and word]
-    if not len(words) == len(given) == 2 or any(a.startswith(b) for a, b in (words, words[::-1])):
+    clash = any(a != b and a.startswith(b) for a, b in permutations(words, 2))
+    if len(words) != len(given) or len(given) not in (2, 6) or clash or words[0] in words[1:]:
         raise ConfigurationError(
-            f"kinds is {kinds!r}; allowed are None and a tuple of two texts, of which neither begins the other"
+            f"kinds is {kinds!r}; allowed are None, and a tuple of two or six texts, of which none begins another, and the first "
+            "stands for nothing else"
         )
     for word in words:
         encoded("kinds", word)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 from logitkit.budget import spend
 from logitkit.compiler.characters.components import reached
@@ -14,7 +14,7 @@ from logitkit.compiler.nested_grammars.nested_grammar import TextFragment
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled
-from logitkit.json_schema.conjunction import NOTHING, Conjunction, both
+from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, both
 from logitkit.json_schema.layout import Layout
 from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.object_plan import object_plan
@@ -24,45 +24,21 @@ from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import References
 from logitkit.json_schema.string_set import StringSet
 from logitkit.json_schema.writer import nested_grammar_of
+from logitkit.languages.cdata import with_sections
 from logitkit.languages.language_writer import LanguageWriter
-from logitkit.languages.searching import Search
+from logitkit.languages.raw_strings import names_matching, openings_of, raw_texts, texts_without
 from logitkit.languages.text_fragments import text_fragment
 from logitkit.languages.value_ends import ValueEnds
-from logitkit.limits import Limits
+from logitkit.languages.xml_tags import RAW, TYPES, XmlTags
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import alternate, concatenate
-from logitkit.patterns.syntax import Alternate, Characters, Empty, Graph, Machine, Node
+from logitkit.patterns.syntax import Alternate, Characters, Empty, Graph, Node
 
-__all__ = ["XmlMembers", "XmlTags"]
+__all__ = ["XmlMembers"]
 
-# The kinds of values, as indices.
-RAW, JSON = 0, 1
 # The work on one schema and on each of its values, beside that on their automata.
 SCHEMA_STEPS, VALUE_STEPS = 3000, 3000
-NOT_A_STRING = {"type": ["null", "boolean", "number", "object", "array"]}
-
-
-class XmlTags(NamedTuple):
-    """The texts around names and values.
-
-    Args:
-        begin: The begin tag as it was given, for errors.
-        before_name: The text before a name.
-        after_names: The text between a name and raw text, and between a name and JSON.
-        ends: The texts after a value.
-        separator: The text between two members.
-    """
-
-    begin: str
-    before_name: str
-    after_names: tuple[str, str]
-    ends: ValueEnds
-    separator: str
-
-    @property
-    def tells_kinds(self) -> bool:
-        """Whether tags say which kind of value follows."""
-        return self.after_names[RAW] != self.after_names[JSON]
+LITERALS = frozenset(("boolean", "null"))
 
 
 class XmlMembers:
@@ -74,12 +50,16 @@ class XmlMembers:
         key: Equal for equal schemas with equal tags.
         layout: The white space in values that are JSON, and whether members may come in any order; members are in no blocks.
         writer: Knows what symbols stand for.
+        literals: How a value that is true, false or null is written: as in `"json"` or in `"python"`.
     """
 
-    def __init__(self, schema: Any, tags: XmlTags, key: Hashable, layout: Layout, writer: LanguageWriter) -> None:
-        self.tags, self.key, self.writer = tags, key, writer
+    def __init__(
+        self, schema: Any, tags: XmlTags, key: Hashable, layout: Layout, writer: LanguageWriter, literals: str
+    ) -> None:
+        self.tags, self.key, self.writer, self.literals = tags, key, writer, literals
         self.layout = layout
-        self.reader = Reader(References.of(schema), writer.limits, LeftOut(False, writer.limits.work))
+        left_out = LeftOut(False, writer.limits.work)
+        self.reader = Reader(References.of(schema), writer.limits, left_out, free_of=tags.free_of)
         # The characters that end a name.
         self.after_name = tags.after_names[RAW][0]
         self._values: dict[Conjunction, Node | None] = {}
@@ -128,6 +108,7 @@ class XmlMembers:
         if isinstance(names, Names):
             allowed = names.exact().language & texts_without(self.after_name, self.writer.limits)
             named = allowed - TextLanguage.of_texts([""], self.writer.limits)
+            named = named if self.tags.names is None else named & names_matching(self.tags.names)
             return None if named.is_empty else named.machine()
         assert names is not None
         name = json.loads(names)
@@ -135,6 +116,12 @@ class XmlMembers:
             raise UnsupportedSchema(
                 f"the name {name!r} cannot stand in the tag {self.tags.begin!r}: it is empty, or holds "
                 f"{self.after_name!r}, which ends it; use another name, or arguments as JSON",
+                below("#", "properties", name),
+                None,
+            )
+        if self.tags.names is not None and not names_matching(self.tags.names).contains(name):
+            raise UnsupportedSchema(
+                f"the name {name!r} does not match {self.tags.names!r}, as names have to in this format; use another name",
                 below("#", "properties", name),
                 None,
             )
@@ -150,15 +137,17 @@ class XmlMembers:
     def _any_kind(self, value: Conjunction) -> Node | None:
         """Return the tree where raw text and JSON stand in the same place."""
         values = self.reader.values(value)
-        if values.strings.is_everything:
+        if value == ANYTHING:
+            return self._raw(values.strings, may_be_json=True)
+        if values.strings.key == self.reader.everything.strings.key and self.tags.raw_strings != "unlike_json":
             # JSON is text as well.
             return self._raw(values.strings)
         if not (values.null or values.booleans or values.objects or values.arrays) and values.numbers.is_empty:
             return self._raw(values.strings)
-        raw = values.strings.language & texts_without(self.tags.ends.marker, self.writer.limits)
+        raw = self._spelled(values.strings, self._raw_texts())
         if len(self.tags.ends.texts) > 1 and not raw.is_empty and (values.objects or values.arrays):
             self._check_beside_json(value)
-        return self._tagged(RAW, raw, self._json(value, raw))
+        return self._tagged(self.tags.after_names[RAW], raw, self._json(value, raw, TYPES))
 
     def _check_beside_json(self, value: Conjunction) -> None:
         """Refuse a value of which a reader could not say whether an end stands in a string of JSON, or after raw text."""
@@ -175,15 +164,27 @@ class XmlMembers:
         """Return the tree where the tag says whether raw text or JSON follows."""
         nothing = TextLanguage.of_texts([], self.writer.limits)
         raw = self._raw(self.reader.values(value).strings)
-        return _any_of([raw, self._tagged(JSON, nothing, self._json(value, nothing))])
+        others = [
+            self._tagged(after_name, nothing, self._json(value, nothing, types))
+            for after_name, types in self.tags.types_after.items()
+        ]
+        return _any_of([raw, *others])
 
-    def _raw(self, strings: StringSet) -> Node | None:
+    def _raw_texts(self, may_be_json: bool = False) -> TextLanguage:
+        marker = self.tags.ends.marker
+        return raw_texts(marker, self.tags.raw_strings, may_be_json, self.writer.limits, self.tags.free_of)
+
+    def _raw(self, strings: StringSet, may_be_json: bool = False) -> Node | None:
         """Return the tree of raw texts where nothing else may stand, as one fragment if that is possible."""
         begin, ends = self.tags.after_names[RAW], self.tags.ends
-        without = texts_without(ends.marker, self.writer.limits)
+        without = self._raw_texts(may_be_json)
+        if strings.key == self.reader.everything.strings.key:
+            # All strings without the texts that these raw texts lack anyway.
+            strings = StringSet.everything(self.writer.limits)
         opening, options = begin[-1], self.writer.options
         if (
             options.longest
+            and not self.tags.cdata
             and opening.isascii()
             and opening not in '"[{'
             and not any(self.writer.names_in(begin + "".join(ends.texts)))
@@ -194,11 +195,18 @@ class XmlMembers:
                     TextFragment(opening, fragment, lambda: _ended(strings, without, ends))
                 )
                 return concatenate([self.writer.text(begin[:-1]), text])
-        return self._tagged(RAW, _texts(strings, without), None)
+        return self._tagged(begin, self._spelled(strings, without), None)
 
-    def _tagged(self, kind: int, raw: TextLanguage, json_values: Node | None) -> Node | None:
+    def _spelled(self, strings: StringSet, without: TextLanguage) -> TextLanguage:
+        """Return the spellings of some strings, of which some may stand in a CDATA section."""
+        if self.tags.cdata:
+            limits = self.writer.limits
+            return with_sections(strings.language, without, self.tags.cdata, self.tags.free_of, limits)
+        return _texts(strings, without)
+
+    def _tagged(self, after_name: str, raw: TextLanguage, json_values: Node | None) -> Node | None:
         """Return the tree of values with the rest of their tag and its end, or None if there are none."""
-        ends, begin = self.tags.ends, self.writer.text(self.tags.after_names[kind])
+        ends, begin = self.tags.ends, self.writer.text(after_name)
         free = ends.free(raw)
         # No JSON value ends with white space, so any end may follow.
         options = [(_any_of([_machine(free), json_values]), ends.texts)]
@@ -212,20 +220,42 @@ class XmlMembers:
             ]
         )
 
-    def _json(self, value: Conjunction, raw: TextLanguage) -> Node | None:
-        """Return the tree of those values that are not strings, as JSON.
+    def _json(self, value: Conjunction, raw: TextLanguage, types: Sequence[str]) -> Node | None:
+        """Return the tree of those values that are of some types, other than strings, as JSON.
 
         Args:
             value: The set that the value is in.
+            types: The types.
             raw: The raw texts that may stand in the same place. They are followed side by side with brackets that they may begin
                 with, so what nests there is written in place, and nothing is called.
         """
-        openings = _openings(raw)
+        if self.literals == "python":
+            others = [kind for kind in types if kind not in LITERALS]
+            nested = self._json_of(value, raw, others) if others else None
+            return _any_of([*self._python_literals(value, types), nested])
+        return self._json_of(value, raw, types)
+
+    def _python_literals(self, value: Conjunction, types: Sequence[str]) -> list[Node | None]:
+        """Return the trees of those of True, False and None that a value of some types may be."""
+        values = self.reader.values(value)
+        booleans = values.booleans if "boolean" in types else ()
+        null = values.null and "null" in types
+        allowed = (("None", null), ("True", True in booleans), ("False", False in booleans))
+        return [_plain(text) for text, is_allowed in allowed if is_allowed]
+
+    def layout_of_values(self, blocks: bool, within_tokens: bool) -> Layout:
+        """Return the white space in values that are JSON."""
+        return replace(self.layout, blocks=blocks, within_tokens=within_tokens)
+
+    def _json_of(self, value: Conjunction, raw: TextLanguage, types: Sequence[str]) -> Node | None:
+        """Return the tree of those values that are of some types, as JSON."""
+        openings = openings_of(raw)
         options = (
             self.writer.options._replace(fragments=False, longest=0, called=False) if openings else self.writer.options
         )
-        others = both(value, self.reader.conjunction(self.reader.references.root._replace(value=NOT_A_STRING)))
-        layout = replace(self.layout, blocks=options.longest > 0, within_tokens=options.closing)
+        of_types = self.reader.references.root._replace(value=_of_types(tuple(types)))
+        others = both(value, self.reader.conjunction(of_types))
+        layout = self.layout_of_values(options.longest > 0, options.closing)
         nested_grammar = nested_grammar_of(
             others, self.reader, layout, options.fragments, options.longest, called_root=options.called
         )
@@ -240,6 +270,12 @@ class XmlMembers:
         # The reader numbers what it meets in the same order whenever it reads this schema.
         key: Hashable = ("xml", self.key, self.writer.limits, options, others)
         return self.writer.value(key, Compiled(nested_grammar, (), ()))
+
+
+@cache
+def _of_types(types: tuple[str, ...]) -> dict[str, Any]:
+    """Return the schema of values of some types, always the same object."""
+    return {"type": [*types]}
 
 
 def _texts(strings: StringSet, without: TextLanguage) -> TextLanguage:
@@ -264,19 +300,6 @@ def _any_of(options: list[Node | None]) -> Node | None:
 
 def _machine(texts: TextLanguage) -> Node | None:
     return None if texts.is_empty else texts.machine()
-
-
-def _openings(texts: TextLanguage) -> str:
-    """Return the brackets that some texts may begin with."""
-    first = [] if texts.dfa is None else [texts.charset(mask) for mask in texts.dfa.moves[0].values()]
-    return "".join(bracket for bracket in "{[" if any(ord(bracket) in charset for charset in first))
-
-
-@lru_cache(maxsize=64)
-def texts_without(marker: str, limits: Limits) -> TextLanguage:
-    """Return the texts in which a marker does not occur."""
-    search = Search.of([[tuple(map(ord, marker))]], (), limits)
-    return TextLanguage.of_tree(Machine(search.moves, (True,) * len(search.moves)), limits)
 
 
 def _plain(text: str) -> Node:

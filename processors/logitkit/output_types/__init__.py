@@ -2,6 +2,7 @@
 
 output_type    OutputType, which compiles to a constraint and reads an output as a value
 definitions    the output types: of a processor, a language or pattern, tools, a type or schema
+partial_values  the value of the beginning of a JSON text
 accepted       output_type_of: the output type of a value that a caller gave
 """
 

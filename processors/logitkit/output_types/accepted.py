@@ -80,7 +80,7 @@ def output_type_of(given: object, name: str = "output_type") -> OutputType:
         return JsonOutput(load(given), json.loads)
     found = typed_schema(given)
     if found is not None:
-        return JsonOutput(load(found[0]), found[1])
+        return JsonOutput(load(found[0]), found[1], given)
     check_is_processor(
         given, name, "a Python type, a JSON Schema as a dict, re.compile(...), logitkit.Tools or a language"
     )

@@ -15,6 +15,7 @@ from logitkit.languages.language import Language
 from logitkit.languages.schemas import JsonValue
 from logitkit.languages.texts import RegexText
 from logitkit.output_types.output_type import OutputType, tokens_of
+from logitkit.output_types.partial_values import partial_value
 from logitkit.protocol.processor import Processor
 from logitkit.tools.tools import Tools
 from logitkit.tools.tools_constraint import ToolsConstraint
@@ -89,14 +90,19 @@ class ToolsOutput(OutputType):
     def config(self, *, closing: bool | int = False) -> dict[str, Any]:
         """Return the configuration of the tools."""
         given = self.tools
-        options = {
-            name: getattr(given, name) for name in ("tools", "format", "choice", "parallel", "answer", "preamble")
-        }
+        options = {name: getattr(given, name) for name in TOOLS_OPTIONS}
         return _written(ToolsConstraint, closing=closing, reasoning=given.reasoning or False, **options)
 
     def value(self, text: str, token_ids: Sequence[int], vocabulary: Vocabulary | None) -> Turn:
         """Read the turn from its token ids."""
         return self.tools.parse(token_ids, tokens_of(vocabulary, "a turn with tools"))
+
+    def partial_value(self, text: str) -> Any:
+        """Refuse, because a text does not show which markers are special tokens."""
+        raise ConfigurationError(
+            "`partial` is not available for a turn with tools, because its text may lack the special tokens around calls; read "
+            "the turn while it is generated with tools.stream(vocabulary), which takes its token ids"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +112,12 @@ class JsonOutput(OutputType):
     Args:
         schema: The schema.
         read: Reads a JSON text as a value.
+        given: The type, of which the schema is; None: only a schema is given.
     """
 
     schema: Any
     read: Callable[[str], Any]
+    given: Any = None
 
     def constraint(self, vocabulary: Vocabulary | None, *, closing: bool | int = False) -> Processor[Any]:
         """Compile the schema."""
@@ -123,8 +131,24 @@ class JsonOutput(OutputType):
         """Return the value that the JSON text stands for."""
         return self.read(text)
 
+    def partial_value(self, text: str) -> Any:
+        """Return the value so far."""
+        return partial_value(text, self.given)
 
-JSON_OPTIONS = ("schema", "whitespace", "lax", "strict_formats", "resources")
+
+# The arguments of `Tools` that a configuration of tools has under the same names.
+TOOLS_OPTIONS = (
+    "tools",
+    "format",
+    "choice",
+    "parallel",
+    "answer",
+    "preamble",
+    "parallel_calls",
+    "unique",
+    "allowed_after",
+)
+JSON_OPTIONS = ("schema", "whitespace", "lax", "strict_formats", "any_order", "resources")
 
 
 def _written(constraint: Any, **given: Any) -> dict[str, Any]:

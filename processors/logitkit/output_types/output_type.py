@@ -56,6 +56,17 @@ class OutputType(ABC):
         """
         return text
 
+    def partial_value(self, text: str) -> Any:
+        """Return the beginning of an output as the value so far: plain data, an instance of a pydantic model, or text.
+
+        Args:
+            text: The text so far.
+
+        Raises:
+            ConfigurationError: Such outputs have no value before they are complete.
+        """
+        return text
+
 
 def tokens_of(vocabulary: Vocabulary | None, name: str) -> Vocabulary:
     """Return the vocabulary that a definition needs.

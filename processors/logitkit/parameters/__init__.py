@@ -22,6 +22,7 @@ from logitkit.parameters.forms import Text as Text
 from logitkit.parameters.forms import Word as Word
 from logitkit.parameters.numbers import Integer as Integer
 from logitkit.parameters.numbers import Number as Number
+from logitkit.parameters.token_ids import BySequence as BySequence
 from logitkit.parameters.token_ids import ByToken as ByToken
 from logitkit.parameters.token_ids import Moves as Moves
 from logitkit.parameters.token_ids import State as State
@@ -30,6 +31,7 @@ from logitkit.parameters.token_ids import TokenIds as TokenIds
 
 __all__ = [
     "Boolean",
+    "BySequence",
     "ByToken",
     "Either",
     "Form",

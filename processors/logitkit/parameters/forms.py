@@ -135,21 +135,32 @@ class Text(Form):
 
 @dataclass(frozen=True, slots=True)
 class ListOf(Form):
-    """A list of values of one form."""
+    """A list of values of one form.
+
+    Args:
+        form: The form of the items.
+        least: The minimum number of items.
+        most: Their maximum number, or None.
+    """
 
     form: Form
     least: int = 1
+    most: int | None = None
 
     types = (list, tuple)
 
     @property
     def allowed(self) -> str:
         """A description of the allowed JSON values."""
-        return f"a list{' that is not empty' if self.least else ''}, each item {self.form.allowed}"
+        if self.most is not None:
+            count = f" of {self.least}" if self.least == self.most else f" of {self.least} to {self.most}"
+        else:
+            count = " that is not empty" if self.least else ""
+        return f"a list{count}, each item {self.form.allowed}"
 
     def holds(self, value: Any) -> bool:
-        """Whether it is long enough."""
-        return len(value) >= self.least
+        """Whether it has an allowed number of items."""
+        return len(value) >= self.least and (self.most is None or len(value) <= self.most)
 
     def read(self, value: Any, place: Place) -> list[Any]:
         """Return the list of the arguments."""
@@ -161,7 +172,9 @@ class ListOf(Form):
 
     def schema(self) -> dict[str, Any]:
         """Describe it."""
-        return {"type": "array", "items": self.form.schema()} | ({"minItems": self.least} if self.least else {})
+        bounds = {"minItems": self.least} if self.least else {}
+        bounds |= {} if self.most is None else {"maxItems": self.most}
+        return {"type": "array", "items": self.form.schema()} | bounds
 
 
 @dataclass(frozen=True, slots=True)

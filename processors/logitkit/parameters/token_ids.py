@@ -17,7 +17,7 @@ from logitkit.parameters.scalars import as_integer
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["ByToken", "Moves", "State", "TokenId", "TokenIds", "checked_id", "checked_ids"]
+__all__ = ["BySequence", "ByToken", "Moves", "State", "TokenId", "TokenIds", "checked_id", "checked_ids"]
 
 
 def checked_id(name: str, given: object) -> int:
@@ -128,6 +128,42 @@ class ByToken(Form):
         """Describe it."""
         names = {"pattern": "^(0|[1-9][0-9]*)$"}
         return {"type": "object", "propertyNames": names, "additionalProperties": self.form.schema()}
+
+
+@dataclass(frozen=True, slots=True)
+class BySequence(Form):
+    """A map from sequences of token ids, which is a list of pairs in JSON."""
+
+    form: Form
+
+    types = (list, tuple)
+
+    @property
+    def allowed(self) -> str:
+        """The allowed JSON values, in words."""
+        return f"a list of pairs [token ids, value], each value {self.form.allowed}"
+
+    def read(self, value: Any, place: Place) -> dict[tuple[int, ...], Any]:
+        """Return the map."""
+        found: dict[tuple[int, ...], Any] = {}
+        for i, pair in enumerate(Form.read(self, value, place)):
+            inside = place.inside(i)
+            if not self.fits(pair) or len(pair) != 2:
+                raise inside.refuse(pair, "a pair [token ids, value]")
+            ids = tuple(ListOf(TokenId(), 1).read(pair[0], inside.inside(0)))
+            if ids in found:
+                raise inside.refuse(pair, "only one pair for each sequence; an earlier pair has the same")
+            found[ids] = self.form.read(pair[1], inside.inside(1))
+        return found
+
+    def write(self, value: Mapping[tuple[int, ...], Any]) -> list[Any]:
+        """Return the list."""
+        return [[list(ids), self.form.write(given)] for ids, given in value.items()]
+
+    def schema(self) -> dict[str, Any]:
+        """Describe it."""
+        pair = [ListOf(TokenId(), 1).schema(), self.form.schema()]
+        return {"type": "array", "items": {"type": "array", "prefixItems": pair, "items": False, "minItems": 2}}
 
 
 class State(Form):

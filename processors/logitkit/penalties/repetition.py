@@ -281,8 +281,10 @@ class RepetitionPenalty(OccurrencePenalty[RepetitionState]):
         less, more = given * penalty, given / penalty
         if where is np.where:
             # A negative logit has a product below its quotient, unless the penalty is below 1. So this is the same, but faster.
-            if np.min(penalty) >= 1:
+            # One penalty for all is a scalar, of which `np.min` takes longer than all the rest.
+            least, most = (penalty.min(), penalty.max()) if penalty.ndim else (penalty, penalty)
+            if least >= 1:
                 return np.minimum(less, more)
-            if np.max(penalty) <= 1:
+            if most <= 1:
                 return np.maximum(less, more)
         return where(given < 0, less, more)

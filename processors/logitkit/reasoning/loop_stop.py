@@ -21,7 +21,8 @@ from logitkit.reasoning.loop_rows import advance_rows
 from logitkit.reasoning.loop_state import NEVER_LOOPS, LoopPhase, LoopState
 from logitkit.reasoning.section_marker import MARKER, section_marker
 from logitkit.reasoning.section_states import SectionStates
-from logitkit.reasoning.thinking_automaton import inside_states, thinking_automaton
+from logitkit.reasoning.section_texts import SectionTexts
+from logitkit.reasoning.thinking_automaton import SectionAutomaton, thinking_automaton
 from logitkit.reasoning.thinking_budget import ThinkingBudget
 from logitkit.runtime.automaton_registry import NEUTRAL
 from logitkit.runtime.automaton_state import AutomatonState
@@ -142,12 +143,19 @@ class LoopStop(RegistryUser):
         # The one that a budget with the same markers has.
         return shared_by(self.vocabulary).automaton(
             (ThinkingBudget, start, end),
-            lambda: thinking_automaton(start, end, self.vocabulary),  # type: ignore[arg-type]
+            lambda: thinking_automaton(SectionTexts(start, (end,)), self.vocabulary),  # type: ignore[arg-type]
         )
 
     @lazy
     def _automaton(self) -> TokenAutomaton | None:
         return self._compiled()
+
+    @lazy
+    def _inside(self) -> int:
+        """The number of states inside a section."""
+        if self.then is None:
+            return 0
+        return SectionAutomaton(SectionTexts(self.start, (self.then,)), self.vocabulary).states.inside  # type: ignore[arg-type]
 
     @property
     def automaton(self) -> TokenAutomaton | None:
@@ -169,7 +177,7 @@ class LoopStop(RegistryUser):
         )
         return LoopState(
             self._markers(context),
-            per_row(context, 0 if self.then is None else inside_states(self.then, self.vocabulary)),  # type: ignore[arg-type]
+            per_row(context, self._inside),
             per_row(context, LoopPhase.WATCHING),
             per_row(context, self.min_tokens),
             window,

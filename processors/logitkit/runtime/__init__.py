@@ -16,9 +16,11 @@ walk, completion              the row of one text, for searches and explanations
 automaton_registry, registry_layout, registry_user  the automata of one vocabulary, their tables on a device, and what has an
                                                     automaton among them
 host_logits, tensor_logits    logits on the CPU as numpy arrays (HostAndDevice: the base of their processors), and as tensors
+latest_tokens                 the last few tokens of each row
 shared_passes                 neighbours that share passes over the logits where kernels run
 row_mask, mask_cache          the mask of one visited state on the CPU, and a cache of limited size for them
 logit_arrays                  views and fills of rows on the CPU; whether logits are broken, or fit the vocabulary
+token_bits                    sets of tokens as bits, as the bitmasks of vLLM and XGrammar are
 byte_form, examples           a constraint byte by byte, for explanations; matching texts and random ones
 shared, automaton_files       automata compiled once per process, and shared with other processes in files
 tracing                       support for torch.compile

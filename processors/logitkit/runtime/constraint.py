@@ -11,6 +11,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.errors import BatchMismatch
 from logitkit.lazy import lazy
+from logitkit.parameters.scalars import checked_integer
 from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
@@ -21,10 +22,11 @@ from logitkit.runtime.branching_state import BranchingState, handles_of_layers
 from logitkit.runtime.byte_form import ByteForm, byte_form
 from logitkit.runtime.compiled_language import CompiledLanguage
 from logitkit.runtime.constraint_state import ConstraintState
-from logitkit.runtime.device_rows import advance_on_device, mask_on_device
+from logitkit.runtime.device_rows import advance_on_device, bits_on_device, mask_on_device
 from logitkit.runtime.examples import example_text, matches_text
-from logitkit.runtime.host_rows import advance_on_host, mask_on_host
+from logitkit.runtime.host_rows import advance_on_host, bits_on_host, mask_on_host
 from logitkit.runtime.shared import shared_by
+from logitkit.runtime.token_bits import for_kernels
 
 __all__ = ["Constraint"]
 
@@ -187,6 +189,47 @@ class Constraint(CompiledLanguage):
         return (
             self.process_logits(state, torch.zeros(rows, self.vocabulary.size, device=device), context)[1] > -torch.inf
         )
+
+    def token_bitmask(self, state: ConstraintState, columns: int | None = None) -> Tensor:
+        """Return the mask of `process_logits` as bits, for kernels that apply the bitmasks of XGrammar and vLLM.
+
+        Token 32 * i + j is bit j of number i; a bit is 1 if the token stays. A finished row may emit EOS and padding, and a dead
+        row only EOS. Rows without a constraint have all bits. The bits after the last column are 1, as the kernel of XGrammar for
+        the CPU needs them.
+
+        Args:
+            state: The state of B rows.
+            columns: The number of columns of the logits, if a model has more than the vocabulary has ids.
+
+        Returns:
+            [B, ceil(columns / 32)] int32, on the device of the state. Nothing is read from an accelerator, unless the constraint
+            remembers items, as `uniqueItems` does.
+
+        Raises:
+            BatchMismatch: The state has rows of a constraint that nests, and this one does not nest.
+            StaleAutomaton: The constraint of a row no longer exists.
+            VocabularyError: There are fewer columns than the vocabulary has ids, or far more.
+
+        Example:
+            >>> import logitkit as lk
+            >>> vocabulary = lk.Vocabulary([b"a", b"b", None], eos_ids=[2])
+            >>> regex = lk.Regex("a*", vocabulary)
+            >>> regex.token_bitmask(regex.init_state(lk.Context.of([[]], vocabulary_size=3)))
+            tensor([[-3]], dtype=torch.int32)
+
+        Source: the token bitmasks of XGrammar, `xgrammar.apply_token_bitmask_inplace`.
+        """
+        size = self.vocabulary.size if columns is None else checked_integer("columns", columns, 1, 2**31 - 1)
+        self._check_frames(state)
+        if state.runs_on_host:
+            from logitkit.runtime.remembering.steps import bits_remembering
+
+            bits = bits_remembering(self.registry, state, size)
+        elif by_tensors(state.slots):
+            bits = bits_on_device(self.registry.layout_on(state.slots.device), state.positions, size)
+        else:
+            bits = bits_on_host(self.registry, state, size)
+        return for_kernels(bits, size)
 
     def finish(self, state: ConstraintState, rows: Tensor) -> ConstraintState:
         """Return a state in which some rows, [B] bool, have had EOS."""

@@ -18,10 +18,11 @@ from logitkit.protocol.calls import token_columns
 from logitkit.runtime.branching import advance_branching, legal_branching
 from logitkit.runtime.positions import RowPositions
 from logitkit.runtime.registry_layout import RegistryLayout
-from logitkit.runtime.registry_tables import advance_tensors, keep_allowed, legal_tensors
+from logitkit.runtime.registry_tables import advance_tensors, keep_allowed, kept_ids, legal_tensors
 from logitkit.runtime.stack_tables import StackRows, advance_stacks, legal_stacks
+from logitkit.runtime.token_bits import packed
 
-__all__ = ["advance_by_operations", "advance_on_device", "mask_by_operations", "mask_on_device"]
+__all__ = ["advance_by_operations", "advance_on_device", "bits_on_device", "mask_by_operations", "mask_on_device"]
 
 
 def advance_on_device(layout: RegistryLayout, at: RowPositions, tokens: Tensor) -> RowPositions:
@@ -62,6 +63,21 @@ def mask_by_operations(layout: RegistryLayout, at: RowPositions, logits: Tensor)
     """Return the masked logits by tensor operations; see `mask_on_device`."""
     now, legal = _legal(layout, at)
     return keep_allowed(layout.tables, at.slot if at.most is None else at.slot[:, 0], now, legal, logits)
+
+
+def bits_on_device(layout: RegistryLayout, at: RowPositions, columns: int) -> Tensor:
+    """Return which tokens are left after `mask_on_device` if all logits are finite, as bits, [B, ceil(W / 32)] int32.
+
+    Args:
+        layout: The tables of the registry on the device.
+        at: The positions of B rows.
+        columns: The number of columns of the logits, W.
+
+    Raises:
+        VocabularyError: There are fewer columns than the vocabulary has ids, or far more.
+    """
+    now, legal = _legal(layout, at)
+    return packed(kept_ids(layout.tables, at.slot if at.most is None else at.slot[:, 0], now, legal, columns))
 
 
 def _legal(layout: RegistryLayout, at: RowPositions) -> tuple[Tensor, Tensor]:

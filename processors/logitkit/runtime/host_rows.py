@@ -14,14 +14,16 @@ from __future__ import annotations
 from operator import attrgetter, is_
 from typing import TypeVar
 
+import torch
 from torch import Tensor
 
 from logitkit.runtime.automaton_registry import AutomatonRegistry
 from logitkit.runtime.constraint_row import ConstraintRow
 from logitkit.runtime.logit_arrays import as_array, check_row
 from logitkit.runtime.positions import Numbers, RowState
+from logitkit.runtime.token_bits import packed, width
 
-__all__ = ["HostRows", "advance_on_host", "mask_on_host"]
+__all__ = ["HostRows", "advance_on_host", "bits_on_host", "mask_on_host"]
 
 # In larger batches, reading a state takes a small part of a step, so no rows are remembered.
 MANY_ROWS = 1024
@@ -145,3 +147,28 @@ def mask_on_host(registry: AutomatonRegistry, state: RowState, logits: Tensor, *
             row.forget_mask()
     known.put(registry)
     return logits
+
+
+def bits_on_host(registry: AutomatonRegistry, state: RowState, columns: int) -> Tensor:
+    """Return which tokens are left after `mask_on_host` if all logits are finite, as bits, [B, ceil(W / 32)] int32.
+
+    Args:
+        registry: The registry that the slots refer to.
+        state: The state of B rows, on the CPU.
+        columns: The number of columns of the logits, W.
+
+    Raises:
+        StaleAutomaton: A slot's automaton no longer exists.
+        VocabularyError: There are fewer columns than the vocabulary has ids, or far more.
+    """
+    known = HostRows.taken(registry, state)
+    made = torch.zeros((len(known.rows), width(columns)), dtype=torch.int32)
+    for number, row in enumerate(known.rows):
+        found = row.mask(columns)
+        bits = packed(torch.ones(1, columns, dtype=torch.bool))[0] if found is None else found.packed()
+        made[number, : len(bits)] = bits
+    if len(known.rows) > FEW_ROWS:
+        for row in known.rows:
+            row.forget_mask()
+    known.put(registry)
+    return made

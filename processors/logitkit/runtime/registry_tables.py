@@ -114,6 +114,30 @@ def legal_tensors(tables: RegistryTables, slot: Tensor, generation: Tensor, stat
     return state, legal
 
 
+def allowed_ids(tables: RegistryTables, slot: Tensor, state: Tensor, legal: Tensor) -> Tensor:
+    """Return the ids of the legal classes, [B, C] bool, or of the end of a finished row: [B, V] bool, none in a dead row."""
+    legal = legal & (state >= FIRST_STATE)[:, None]
+    allowed = legal.gather(1, tables.class_of.index_select(0, slot).to(torch.int64))
+    ends = tables.finished_ids
+    return allowed.index_copy_(1, ends, allowed.index_select(1, ends) | (state == FINISHED)[:, None])
+
+
+def kept_ids(tables: RegistryTables, slot: Tensor, state: Tensor, legal: Tensor, columns: int) -> Tensor:
+    """Return the ids that `keep_allowed` leaves of finite logits, [B, columns] bool.
+
+    Raises:
+        VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
+    """
+    tables.check_width(columns)
+    allowed = allowed_ids(tables, slot, state, legal)
+    neutral = (slot == 0)[:, None]
+    allowed |= neutral
+    dead = ~allowed.any(1, keepdim=True)
+    allowed.index_copy_(1, tables.eos_ids, allowed.index_select(1, tables.eos_ids) | dead)
+    missing = columns - allowed.shape[1]
+    return torch.cat([allowed, neutral.expand(-1, missing)], 1) if missing else allowed
+
+
 def keep_allowed(tables: RegistryTables, slot: Tensor, state: Tensor, legal: Tensor, logits: Tensor) -> Tensor:
     """Return the masked logits, [B, W]: those of the legal classes, [B, C] bool, remain; rows without any token left end.
 
@@ -123,10 +147,7 @@ def keep_allowed(tables: RegistryTables, slot: Tensor, state: Tensor, legal: Ten
     size = tables.class_of.shape[1]
     tables.check_width(logits.shape[1])
     never = float("-inf")
-    legal = legal & (state >= FIRST_STATE)[:, None]
-    allowed = legal.gather(1, tables.class_of.index_select(0, slot).to(torch.int64))
-    ends = tables.finished_ids
-    allowed.index_copy_(1, ends, allowed.index_select(1, ends) | (state == FINISHED)[:, None])
+    allowed = allowed_ids(tables, slot, state, legal)
     neutral = (slot == 0)[:, None]
     # NaN counts as -inf.
     masked = torch.where((allowed & ~logits[:, :size].isnan()) | neutral, logits[:, :size], never)

@@ -15,6 +15,7 @@ from torch import Tensor
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.runtime.logit_arrays import as_array, check_left, check_row, drop_nan, fill, is_broken
+from logitkit.runtime.token_bits import change_bits, no_bits, packed
 
 # Up to this share of the vocabulary, a list of ids is faster than a pass over a float row (measured at 131k and 32k columns).
 SHORT_LIST = 1 / 24
@@ -59,6 +60,7 @@ class RowMask:
     is_end: bool = False
     first: int = field(init=False)
     _bits: NDArray[np.uint16] | None = field(default=None, repr=False)
+    _packed: Tensor | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.first = int(self.probe[0]) if len(self.probe) else -1
@@ -99,7 +101,7 @@ class RowMask:
             return cls(size, ends, np.flatnonzero(kept)[:PROBED], banned=ids, nbytes=ids.nbytes)
         row = automaton.per_token(np.where(legal, np.float32(np.nan), np.float32(-np.inf)))
         some = np.flatnonzero(np.isnan(row[:SAMPLED]))[:PROBED]
-        return cls(size, ends, some, ceiling=row, nbytes=row.nbytes + 2 * size)
+        return cls(size, ends, some, ceiling=row, nbytes=row.nbytes + 2 * size + size // 8)
 
     def shared(self) -> RowMask:
         """Return an equal mask that is already in use, or this one. States of many automata allow the same, as inside a word."""
@@ -219,8 +221,11 @@ class RowMask:
 
     def _end_if_empty(self, row: NDArray[Any], never: Any, zero: Any) -> bool:
         # Check one id, then a few, then all: a number costs a twentieth of the smallest array.
-        maybe_empty = self.first < 0 or (row.item(self.first) == never and (row[self.probe] == never).all())
-        if not (maybe_empty and (row == never).all()):
+        if self.first >= 0 and (
+            row.item(self.first) != never or any(row.item(token) != never for token in self.probe.tolist())
+        ):
+            return False
+        if not (row == never).all():
             return False
         row[self.forced] = zero
         return not (self.is_end or self.legal()[self.forced].any())
@@ -233,6 +238,18 @@ class RowMask:
         legal = np.full(self.size, kind == "banned")
         legal[ids] = kind == "allowed"
         return legal
+
+    def packed(self) -> Tensor:
+        """Return the ids that are left after `apply`, [ceil(V / 32)] int32: those that are allowed, or the end of the row."""
+        if self.ceiling is None:
+            # A few bits of the words, which takes less time than to keep them would take memory.
+            kind, ids = self.content()
+            found = packed(torch.ones(1, self.size, dtype=torch.bool))[0] if kind == "banned" else no_bits(self.size)
+            change_bits(found, ids if kind == "banned" or len(ids) else self.forced)
+            return found
+        if self._packed is None:
+            self._packed = packed(torch.from_numpy(self.legal())[None])[0]
+        return self._packed
 
     def keep_bits(self) -> NDArray[np.uint16]:
         """Return [V] uint16 for 16-bit logits: all bits set where a token is allowed."""

@@ -16,13 +16,16 @@ from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.runtime.branching_row import BranchingRow
 from logitkit.runtime.constraint_row import ConstraintRow, StackRow
 
-__all__ = ["Walk", "random_walk"]
+__all__ = ["UsableTokens", "Walk", "random_walk"]
 
 # How many random texts are written to see how many configurations they are in, and how many tokens of each.
 WALKS, WALK_LENGTH = 8, 50
 
 # How many configurations of one text are followed at once; the others are dropped, those with the most frames first.
 MOST = 256
+
+# How many tokens are tried in one place where each leads to another text.
+MOST_TOKENS = 256
 
 
 class Walk:
@@ -98,12 +101,19 @@ class Walk:
         """Whether the text is complete."""
         return bool(self.legal()[self.automaton.class_of[[*self.automaton.eos_ids]]].any())
 
-    def successors(self, token_of: NDArray[np.int64]) -> list[tuple[Walk, int]]:
+    def without_memory(self) -> Walk:
+        """Return the same place of a text of which the row remembers nothing, so that no item is used up."""
+        row = self.row
+        return Walk(StackRow(row.registry, row.slot, row.generation, row.current, row.stack, row.left))
+
+    def successors(self, tokens: UsableTokens) -> list[tuple[Walk, int]]:
         """Return the positions after one more token, each with a token that leads there.
 
         Args:
-            token_of: [C] a token of each class, -1 where none may be used.
+            tokens: The tokens that may be used.
         """
+        banned = self.row.banned()
+        token_of = tokens.of_class if not len(banned) else tokens.without(banned).of_class
         classes = np.flatnonzero(self.legal() & (token_of >= 0))
         layers = (self.automaton, *self.automaton.layers)
         states = [StateAndCount.state(state) for state, _ in self.row.configurations]
@@ -114,6 +124,48 @@ class Walk:
             first = np.sort(np.unique(targets, axis=1, return_index=True)[1]) if len(classes) else classes
         walks = [(self.after(token), token) for token in token_of[classes[first]].tolist()]
         return [(walk, token) for walk, token in walks if walk.is_live]
+
+    def all_successors(self, tokens: UsableTokens) -> list[tuple[Walk, int]]:
+        """Return the positions after each legal token, also where a row only remembers another text; at most `MOST_TOKENS`.
+
+        Args:
+            tokens: The tokens that may be used.
+        """
+        walks = [(self.after(token), token) for token in self.legal_ids(tokens.ids)[:MOST_TOKENS].tolist()]
+        return [(walk, token) for walk, token in walks if walk.is_live]
+
+
+class UsableTokens:
+    """The tokens that a search may use, and one of each class.
+
+    Args:
+        automaton: The automaton.
+        ids: [N] the ids that may be used, in ascending order.
+    """
+
+    __slots__ = ("_automaton", "ids", "of_class")
+
+    def __init__(self, automaton: TokenAutomaton, ids: NDArray[np.int64]) -> None:
+        self._automaton, self.ids = automaton, ids
+        # [C] the least usable id of each class, -1 where there is none.
+        self.of_class = np.full(automaton.classes, -1, np.int64)
+        self.of_class[automaton.class_of[ids[::-1]]] = ids[::-1]
+
+    @classmethod
+    def of(cls, automaton: TokenAutomaton, allowed: NDArray[np.bool_] | None) -> UsableTokens:
+        """Return the tokens other than EOS.
+
+        Args:
+            automaton: The automaton.
+            allowed: [V] bool, the tokens that may be used. None: all.
+        """
+        size = len(automaton.class_of)
+        ids = np.arange(size) if allowed is None else np.flatnonzero(allowed[:size])
+        return cls(automaton, ids[~np.isin(ids, automaton.eos_ids)])
+
+    def without(self, banned: NDArray[np.int64]) -> UsableTokens:
+        """Return the tokens that are not among some others."""
+        return UsableTokens(self._automaton, self.ids[~np.isin(self.ids, banned)])
 
 
 class _Alone:

@@ -1,7 +1,10 @@
 """Truncation and temperature: which of the legal tokens may be sampled, and how likely each is.
 
-temperature, top_k, top_a, top_p, min_p, typical_p, top_n_sigma, xtc    one processor per file
-scores                 logits as finite scores, and the tokens to keep at least
+temperature, top_k, top_a, top_h, top_p, min_p, typical_p, top_n_sigma, tail_free, epsilon_cutoff, eta_cutoff, p_less,
+dynamic_temperature, quadratic_smoothing, xtc    one processor per file
+probability_cutoff     the base of truncations at a probability
+reshaping              the base of processors that give each logit another value
+scores                 logits as finite scores, their entropy, and the tokens to keep at least
 counter_random         random numbers that depend only on seed, row and position
 """
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from logitkit.parameters import Integer
 from logitkit.protocol.context import Context
 
-__all__ = ["AT_LEAST", "at_least", "at_least_tensors", "in_place_of", "minimum", "remove", "scores_of"]
+__all__ = ["AT_LEAST", "at_least", "at_least_tensors", "entropy_of", "in_place_of", "minimum", "remove", "scores_of"]
 
 # The minimum number of tokens that a truncation keeps.
 AT_LEAST = Integer(1)
@@ -27,6 +27,22 @@ def scores_of(logits: Tensor) -> Tensor:
     wide = torch.where(wide.isnan(), -torch.inf, wide)
     infinite = wide == torch.inf
     return torch.where(infinite.any(1, keepdim=True), torch.where(infinite, 0.0, -torch.inf), wide)
+
+
+def entropy_of(scores: Tensor, chances: Tensor) -> Tensor:
+    """Return the entropy of each row in nats, [B, 1] float64.
+
+    With the scores 0 and log 3, the probabilities are 1/4 and 3/4. The entropy is -log(3/4) less the mean of the differences to
+    the highest score, which is -log(3)/4: 0.5623. So it takes no logarithm of each token. The sum has 64 bits, so that the
+    last bit of a threshold does not depend on the number of threads or on other rows.
+
+    Args:
+        scores: [B, V] without NaN and +inf.
+        chances: [B, V], their softmax.
+    """
+    below = scores - scores.amax(1, keepdim=True)
+    mean = (torch.where(below > -torch.inf, below, 0.0) * chances).sum(1, keepdim=True, dtype=torch.float64)
+    return -chances.amax(1, keepdim=True).double().log() - mean
 
 
 def remove(logits: Tensor, removed: Tensor, active: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from logitkit.runtime.host_logits import HostAndDevice
 if TYPE_CHECKING:
     from logitkit.kernels.stages import Stage
 
-__all__ = ["Temperature", "TemperatureState"]
+__all__ = ["TEMPERATURE", "Temperature", "TemperatureState", "divided_tensors"]
 
 # Far beyond every use: lower temperatures act like 0; with higher ones, all tokens are equally likely.
 TEMPERATURE = Number(1e-4, 1e4, "1 changes nothing", zero="the best token only")
@@ -85,7 +85,7 @@ class Temperature(HostAndDevice[TemperatureState]):
         return TemperatureStage(state.temperature)
 
     def _by_tensors(self, state: TemperatureState, logits: Tensor) -> Tensor:
-        return _divided_tensors(state.temperature, logits)
+        return divided_tensors(state.temperature, logits)
 
     def _by_rows(self, state: TemperatureState, logits: Tensor) -> Tensor:
         for row, temperature in enumerate(state.temperature.tolist()):
@@ -93,7 +93,7 @@ class Temperature(HostAndDevice[TemperatureState]):
                 continue
             line = logits[row].detach()
             if temperature == 0 or not _divided(line, temperature):
-                line.copy_(_divided_tensors(state.temperature[row : row + 1], line[None])[0])
+                line.copy_(divided_tensors(state.temperature[row : row + 1], line[None])[0])
         return logits
 
 
@@ -125,7 +125,8 @@ def _room(dtype: torch.dtype, temperature: float) -> tuple[int, int, int]:
     return room, sign | room, sign | infinity
 
 
-def _divided_tensors(temperature: Tensor, logits: Tensor) -> Tensor:
+def divided_tensors(temperature: Tensor, logits: Tensor) -> Tensor:
+    """Return logits, [B, V], divided by temperatures, [B] float64, as `Temperature` divides them."""
     wide = torch.promote_types(logits.dtype, torch.float32)
     scores = torch.where(logits.isnan(), -torch.inf, logits.to(wide))
     t = temperature.to(wide)[:, None]

@@ -19,7 +19,7 @@ from logitkit.sampling.scores import AT_LEAST, remove, scores_of
 if TYPE_CHECKING:
     from logitkit.kernels.stages import Stage
 
-__all__ = ["TopK", "TopKState"]
+__all__ = ["TopK", "TopKState", "best_ids"]
 
 K = Integer(0, note="0 changes nothing")
 
@@ -85,15 +85,24 @@ class TopK(Truncation[TopKState]):
 
     def _kept(self, row: HostRow, k: int) -> NDArray[np.intp]:
         """Return the ids of the k best scores, and of those that tie with the last of them."""
-        scores = row.scores
-        width = len(scores) // PARTS
-        # The k-th best of the parts' maxima is a lower bound of the k-th best score. Few scores reach it, and only these are
-        # sorted.
-        if k <= PARTS // 4 and width > 1:
-            heads = scores[: width * PARTS].reshape(width, PARTS).max(0)
-            ids = np.flatnonzero(scores >= np.partition(heads, PARTS - k)[PARTS - k])
-            return ids[_at_least_best(scores[ids], k)]
-        return _at_least_best(scores, k)
+        return best_ids(row.scores, k)
+
+
+def best_ids(scores: NDArray[Any], k: int) -> NDArray[np.intp]:
+    """Return the ids of the k best scores, and of those that tie with the last of them, ascending.
+
+    Args:
+        scores: [V] without NaN.
+        k: From 1 to V.
+    """
+    width = len(scores) // PARTS
+    # The k-th best of the parts' maxima is a lower bound of the k-th best score. Few scores reach it, and only these are
+    # sorted.
+    if k <= PARTS // 4 and width > 1:
+        heads = scores[: width * PARTS].reshape(width, PARTS).max(0)
+        ids = np.flatnonzero(scores >= np.partition(heads, PARTS - k)[PARTS - k])
+        return ids[_at_least_best(scores[ids], k)]
+    return _at_least_best(scores, k)
 
 
 def _at_least_best(scores: NDArray[Any], k: int) -> NDArray[np.intp]:

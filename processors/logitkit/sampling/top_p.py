@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     from logitkit.kernels.stages import Stage
 
 __all__ = ["TopP", "TopPState"]
+
+# Likely tokens are sorted alone if they are at most this part of all.
+FEW_LIKELY = 4
+
+# Half the distance from 1 to the next number of float32, by which an operation rounds. The other number is more than the
+# errors of an exponential, which in torch are up to 40 of these, of a quotient, and of a sum of the lanes of a vector together.
+EPSILON, ROUNDINGS = 2.0**-24, 64
 
 P = Number(0, 1, "1 changes nothing")
 
@@ -92,13 +100,53 @@ class TopP(Truncation[TopPState]):
         """Return the ids to keep; the others have at most the probability 1 - p together.
 
         Only values are sorted, which numpy does many times faster than torch sorts values and indices. The last bits of the
-        sums of a softmax depend on the order, and so does the cut. This is the order of the reference.
+        sums of a softmax depend on the order, and so does the cut. This is the order of the reference. Mostly, the likely tokens
+        alone tell the cut, whatever the last bits are.
         """
-        scores, spared = row.scores, 1 - p
-        rising = np.sort(scores)
-        sums = torch.from_numpy(rising).softmax(0).cumsum(0).numpy()
-        gone = max(0, min(int(np.searchsorted(sums, sums.dtype.type(spared), "right")), len(scores) - least))
+        scores, spared = row.scores, row.scores.dtype.type(1 - p)
+        found = cut_of_likely(row, float(spared)) if scores.dtype == np.float32 else None
+        if found is None or len(found[0]) < least:
+            rising = np.sort(scores)
+            sums = torch.from_numpy(rising).softmax(0).cumsum(0).numpy()
+            found = rising, int(np.searchsorted(sums, spared, "right"))
+        rising, gone = found
+        gone = max(0, min(gone, len(rising) - least))
         cut = rising[gone]
         ids = np.flatnonzero(scores >= cut)
         tied = gone - int(np.searchsorted(rising, cut))
         return ids if tied == 0 else np.delete(ids, np.flatnonzero(scores[ids] == cut)[:tied])
+
+
+def cut_of_likely(row: HostRow, spared: float) -> tuple[NDArray[np.float32], int] | None:
+    """Return the scores of likely tokens, rising, and how many of them are cut off; None if rounding could move the cut.
+
+    The tokens below 1 / V of the spared probability have less than that together, so the cut is above them. Without rounding, the
+    reference computes the same sums. Its softmax divides by a sum of V numbers, in which the part of each number is rounded once
+    for each greater one, and a few times for the lanes of a vector. So the error is limited, and a cut that is further away is
+    certain.
+
+    Args:
+        row: The row, of float32.
+        spared: The probability that may be cut off, rounded to float32.
+    """
+    if not 0 < spared < 1:
+        return None
+    scores, columns = row.scores, len(row.scores)
+    chances = torch.from_numpy(scores).softmax(0).numpy()
+    whole = float(chances.sum(dtype=np.float64) / chances.max())  # of the exponentials of scores less the greatest one
+    likely = scores >= row.top + math.log(spared / columns * whole)
+    count = int(np.count_nonzero(likely))
+    if count * FEW_LIKELY > columns:
+        return None  # sorting them would take as long
+    rising = np.sort(scores[likely])
+    # The difference is rounded to float32 in the reference too.
+    shares = np.exp((rising - np.float32(row.top)).astype(np.float64)) / whole
+    rest = max(0.0, 1 - float(shares.sum()))
+    sums = rest + np.cumsum(shares)
+    additions = float(sums.sum()) + rest * (columns - count)
+    unsure = EPSILON * (ROUNDINGS + (ROUNDINGS + additions) * spared)
+    gone = int(np.searchsorted(sums, spared, "right"))
+    below = sums[gone - 1] if gone else rest
+    if below > spared - unsure or (gone < count and sums[gone] < spared + unsure):
+        return None
+    return rising, gone

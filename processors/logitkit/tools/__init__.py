@@ -1,15 +1,19 @@
 """Tools: whole turns of a model with calls, constrained and read.
 
-tools             the class that users create (tool_set)
-tools_constraint  the constraint, also in configurations
-definitions       tools as data (functions, custom_tools)
-formats           how models write calls
-turn_language     the language of a turn
-turn              what is read: calls, text, events
-turn_reader       reads a turn as it grows (turn_text, marked_text)
-call_reader       reads one call of it (json_values, member_values)
-turn_stream       reads token ids or text (named_text), with the constraint beside it
-writing           from calls to text
+tools               the class that users create (tool_set)
+tools_constraint    the constraint, also in configurations
+definitions         tools as data (functions, custom_tools)
+formats             how models write calls
+derivation          formats from chat templates
+response_templates  formats from response templates
+turn_language       the language of a turn (call_language, ordered_calls, alike_tools)
+call_order          how many calls there may be, and which after which
+turn                what is read: calls, text, events
+turn_reader         reads a turn as it grows (turn_text, marked_text, marker_reading)
+call_reader         reads one call of it (json_values, member_reading, member_values)
+turn_stream         reads token ids or text (named_text), with the constraint beside it
+writing             from calls to text
+tool_results        what tools return, checked against declared types
 """
 
 from logitkit.tools.formats import ToolFormat as ToolFormat

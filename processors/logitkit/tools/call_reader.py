@@ -1,103 +1,22 @@
-"""Reads one call of a turn as it grows: its head with the name of the tool, its arguments, and its end.
-
-Reads arguments between tags as they grow.
-"""
+"""Reads one call of a turn as it grows: its head with the name of the tool, its arguments, and its end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from logitkit.languages.value_ends import ValueEnds
+from logitkit.tools.call_order import CallOrder
 from logitkit.tools.definitions import ToolDefinition
 from logitkit.tools.formats import ToolFormat
-from logitkit.tools.json_values import JsonEnd, value_of_text
+from logitkit.tools.json_values import JsonEnd, object_of_text, value_of_text
 from logitkit.tools.marked_text import Markers
+from logitkit.tools.marker_reading import MarkerReading
+from logitkit.tools.member_reading import KeywordReading, TaggedReading
 from logitkit.tools.member_values import MemberValues
 from logitkit.tools.turn import ArgumentsDelta, CallDone, CallStarted, ToolCall, TurnEvent
 from logitkit.tools.turn_text import TurnText
 
-__all__ = ["CallReader", "XmlReading"]
-
-
-class XmlReading:
-    """The arguments of one call.
-
-    Args:
-        form: The format.
-        markers: The special tokens that count only as tokens.
-        values: The sets that the members are in.
-        start: The position of the first member.
-    """
-
-    def __init__(self, form: ToolFormat, markers: Markers, values: MemberValues, start: int) -> None:
-        self.values, self.markers = values, markers
-        self.start = self.at = start
-        before, after = form.parameter_begin.split("{name}")
-        self.before, self.after = markers.marked(before), markers.marked(after)
-        self.ends = ValueEnds(tuple(map(markers.marked, form.parameter_ends.texts)))
-        self._texts: dict[str, str] = {}
-        self.scan: JsonEnd | None = None
-
-    def read(self, text: str, final: bool) -> Literal["member", "more", "none"]:
-        """Read a member.
-
-        Args:
-            text: The text so far.
-            final: Whether nothing follows.
-
-        Returns:
-            `"member"` if one was read, `"more"` if it goes on, `"none"` if no member begins here.
-
-        Raises:
-            ValueError: The member is not as the format or the schema says.
-        """
-        ahead = text[self.at : self.at + len(self.before)]
-        if ahead != self.before:
-            return "more" if not final and self.before.startswith(ahead) else "none"
-        start = self.at + len(self.before)
-        named = text.find(self.after, start)
-        if named < 0:
-            return "more"
-        name, value_at = self.markers.plain(text[start:named]), named + len(self.after)
-        if name in self._texts:
-            raise ValueError(f"the member {name!r} is given twice")
-        stop = self._value_end(name, text, value_at)
-        if stop is None:
-            return "more"
-        end = next((end for end in self.ends.texts if text.startswith(end, stop)), None)
-        if end is None:
-            if final or not self._may_end(text, stop):
-                allowed = " or ".join(repr(self.markers.plain(end)) for end in self.ends.texts)
-                raise ValueError(f"the value of {name!r} does not end with {allowed}")
-            return "more"
-        self._texts[name] = self.markers.plain(text[value_at:stop])
-        # A text that is wrong whatever follows is reported at once.
-        self.values.read_alone(name, self._texts[name])
-        self.at, self.scan = stop + len(end), None
-        return "member"
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the values of the members that have been read."""
-        return self.values.read(self._texts)
-
-    def _value_end(self, name: str, text: str, start: int) -> int | None:
-        """Return where a value ends, or None if it goes on."""
-        if start == len(text):
-            return None
-        closing = text.find(self.ends.marker, start)
-        stop = self.ends.stop(text, start, closing) if closing >= 0 else None
-        if text[start] in "{[" and (
-            not self.values.may_be_string(name) or (stop is not None and not self._may_end(text, stop))
-        ):
-            # In JSON, the closing marker may stand in a string.
-            self.scan = self.scan or JsonEnd(start)
-            return self.scan.find(text)
-        return stop
-
-    def _may_end(self, text: str, stop: int) -> bool:
-        """Whether an end stands at a position, or may still do so when more is written."""
-        return any(text.startswith(end, stop) or end.startswith(text[stop:]) for end in self.ends.texts)
+__all__ = ["CallReader"]
 
 
 # A longer name without an end belongs to no tool.
@@ -116,7 +35,8 @@ class CallReader:
         markers: The special tokens that count only as tokens.
         tools: The tools, by name.
         values: Returns what the members of a tool's arguments may be.
-        number: How many calls stand before it.
+        order: Which calls the turn may have.
+        before: The names of the tools of the calls before it.
         begin: Where it begins, with the marker before it.
     """
 
@@ -127,17 +47,19 @@ class CallReader:
         markers: Markers,
         tools: Mapping[str, ToolDefinition],
         values: Callable[[str], MemberValues],
-        number: int,
+        order: CallOrder,
+        before: Sequence[str],
         begin: int,
     ) -> None:
         self.text, self.form, self.markers, self.tools, self.values = text, form, markers, tools, values
-        self.number, self.begin = number, begin
+        self.order, self.before, self.number, self.begin = order, before, len(before), begin
+        self._id: str | None = None
         self._events: list[TurnEvent] = []
         self._done: ToolCall | None = None
         self._name = ""
         self._arguments: Any = {}
         self._scan = JsonEnd(0)
-        self._xml: XmlReading | None = None
+        self._members: TaggedReading | KeywordReading | None = None
         # The arguments up to here have been reported.
         self._shown = 0
         self._state = self._head
@@ -160,57 +82,100 @@ class CallReader:
         """Read up to the arguments."""
         waiting = False
         first = "" if self.number else self.form.calls_begin
+        text, final = self.text.so_far, self.text.final
         for begin, name_end in self.form.heads:
-            head, tail = self.markers.marked(first + begin), self.markers.marked(name_end)
-            found = self.text.follows(head)
-            waiting |= found is None
-            if not found:
+            head = self._reading(first + begin).at(text, self.text.at, final)
+            waiting |= head is None
+            if not head:
                 continue
-            start = self.text.at + len(head)
-            end = self.text.so_far.find(tail, start)
-            if end < 0:
-                waiting |= not self.text.final and len(self.text.so_far) - start < LONGEST_NAME
+            start = head[0]
+            named = (
+                self._reading(name_end).after(text, start, start + LONGEST_NAME, final)
+                if name_end
+                else self._known_name(start)
+            )
+            waiting |= named is None
+            if not named:
                 continue
-            self._name = self.markers.plain(self.text.so_far[start:end])
-            self._begin_arguments(end + len(tail))
+            end, stop, found = named
+            name = self.markers.plain(text[start:end])
+            again = self._again(name, stop)
+            waiting |= again is None
+            if not again:
+                continue
+            self._id = found or again[1] or head[1]
+            self._name = name
+            self._begin_arguments(again[0])
             return True
         if not waiting:
             raise ValueError("a call does not begin as the format says")
         return False
 
+    def _again(self, name: str, stop: int) -> tuple[int, str | None] | Literal[False] | None:
+        """Return where the second copy of a name ends with what follows it, and the id there; as `MarkerReading.at`."""
+        if self.form.name_again is None:
+            return stop, None
+        return self._reading(name + self.form.name_again).at(self.text.so_far, stop, self.text.final)
+
+    def _known_name(self, start: int) -> tuple[int, int, None] | Literal[False] | None:
+        """Return where the name of a tool ends that no text follows; None: not enough is known yet."""
+        text, final = self.text.so_far, self.text.final
+        waiting = False
+        for name in self.tools:
+            ahead = text[start : start + len(name)]
+            if ahead != name:
+                waiting |= name.startswith(ahead) and not final
+                continue
+            stop = start + len(name)
+            ways = [self._reading(after).at(text, stop, final) for after in self.form.after_names]
+            if any(ways):
+                return stop, stop, None
+            waiting |= None in ways
+        return None if waiting else False
+
+    def _reading(self, marker: str) -> MarkerReading:
+        return MarkerReading(marker, self.markers, self.form.id_length)
+
     def _begin_arguments(self, start: int) -> None:
         if self._name not in self.tools:
             raise ValueError(f"there is no tool {self._name!r}")
+        problem = self.order.problem(self.before, self._name)
+        if problem is not None:
+            raise ValueError(problem)
         self.text.at = self._shown = start
         self._events.append(CallStarted(self.number, self._name))
-        if self.form.arguments == "xml":
-            self._xml = XmlReading(self.form, self.markers, self.values(self._name), start)
-            self._state = self._xml_arguments
+        if not self.form.arguments.startswith("json"):
+            reading = TaggedReading if self.form.arguments == "xml" else KeywordReading
+            self._members = reading(self.form, self.markers, self.values(self._name), start)
+            self._state = self._member_arguments
         else:
             self._scan, self._state = JsonEnd(start), self._json_arguments
 
     def _json_arguments(self) -> bool:
         begin, text = self.text.at, self.text.so_far
-        if begin < len(text) and text[begin] != "{":
-            raise ValueError("the arguments are not a JSON object")
+        opening, named = ("{", "object") if self.form.arguments == "json" else ('"', "string")
+        if begin < len(text) and text[begin] != opening:
+            raise ValueError(f"the arguments are not a JSON {named}")
         end = self._scan.find(text)
         self._show(begin, self._scan.position)
         if end is None:
             return False
         try:
             self._arguments = value_of_text(self.markers.plain(text[begin:end]))
+            if self.form.arguments == "json_string":
+                self._arguments = object_of_text(self._arguments)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"the arguments cannot be read as JSON ({error})") from error
         self.text.at, self._state = end, self._end
         return True
 
-    def _xml_arguments(self) -> bool:
-        assert self._xml is not None
-        found = self._xml.read(self.text.so_far, self.text.final)
-        self.text.at = self._xml.at
-        self._show(self._xml.start, self._xml.at)
+    def _member_arguments(self) -> bool:
+        assert self._members is not None
+        found = self._members.read(self.text.so_far, self.text.final)
+        self.text.at = self._members.at
+        self._show(self._members.start, self._members.at)
         if found == "none":
-            self._arguments, self._state = self._xml.arguments(), self._end
+            self._arguments, self._state = self._members.arguments(), self._end
         return found != "more"
 
     def _show(self, start: int, stop: int) -> None:
@@ -221,10 +186,11 @@ class CallReader:
             self._shown = stop
 
     def _end(self) -> bool:
-        found = self.text.skip(self.markers.marked(self.form.call_end))
+        found = self._reading(self.form.call_end).at(self.text.so_far, self.text.at, self.text.final)
         if found is False:
             raise ValueError(f"a call ends with {self.form.call_end!r}")
         if found:
-            self._done = ToolCall(self._name, self._arguments, self.text.span(self.begin))
+            self.text.at = found[0]
+            self._done = ToolCall(self._name, self._arguments, self.text.span(self.begin), found[1] or self._id)
             self._events.append(CallDone(self.number, self._done))
         return False

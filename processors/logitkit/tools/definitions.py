@@ -15,6 +15,7 @@ from logitkit.json_schema.python_types import schema_of
 from logitkit.languages.grammars import GrammarText
 from logitkit.tools.custom_tools import custom_input
 from logitkit.tools.functions import described, parameters_of, without_titles
+from logitkit.tools.tool_results import RETURN_KEYS, declared_result, with_schema_of_result
 
 __all__ = ["MOST_TOOLS", "ToolDefinition", "definitions_of"]
 
@@ -47,6 +48,7 @@ class ToolDefinition:
         parameters: The schema of its arguments, an object, as a chat template shows it.
         given: The dict that the user gave, if that is what it was given as.
         grammar: The grammar of the one argument of a custom tool; None: `parameters` says all.
+        returns: The declared type or schema of its results; None: none is declared.
     """
 
     name: str
@@ -54,6 +56,7 @@ class ToolDefinition:
     parameters: Mapping[str, Any] = field(compare=False)
     given: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     grammar: GrammarText | None = None
+    returns: Any = field(default=None, compare=False, repr=False)
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -123,8 +126,8 @@ def _definition(tool: object, place: str) -> ToolDefinition:
         return ToolDefinition(_checked(tool.__name__, place), text, _with_descriptions(without_titles(schema), about))
     if inspect.isroutine(tool) or (callable(tool) and not isinstance(tool, type) and hasattr(tool, "__name__")):
         name = _checked(getattr(tool, "__name__", ""), place)
-        description, parameters = parameters_of(tool, name)
-        return ToolDefinition(name, description, parameters)
+        description, parameters, returns = parameters_of(tool, name)
+        return ToolDefinition(name, description, parameters, returns=returns)
     raise ConfigurationError(f"{place} is {tool!r} of type {type(tool).__name__}; allowed are {_ALLOWED}")
 
 
@@ -148,12 +151,14 @@ def _of_dict(given: Mapping[Any, Any], place: str) -> ToolDefinition:
     if is_custom:
         schema, more, rules = custom_input(tool, place)
         return ToolDefinition(name, "\n".join(filter(None, (about, more))), schema, given, rules)
-    parameters = _parameters(tool, name)
+    parameters, returns = _parameters(tool, name), declared_result(tool, name)
+    # Chat templates and configurations get the schemas of types.
+    changed = with_schema_of_result(tool)
     if not isinstance(tool.get("parameters"), Mapping | str | None):
-        # Chat templates and configurations get the schema of a type.
-        tool = {**tool, "parameters": parameters}
-        given = {**given, "function": tool} if "function" in given else tool
-    return ToolDefinition(name, about or "", parameters, given)
+        changed = {**changed, "parameters": parameters}
+    if changed is not tool:
+        given = {**given, "function": changed} if "function" in given else changed
+    return ToolDefinition(name, about or "", parameters, given, returns=returns)
 
 
 def _parameters(tool: Mapping[Any, Any], name: str) -> dict[str, Any]:
@@ -164,7 +169,10 @@ def _parameters(tool: Mapping[Any, Any], name: str) -> dict[str, Any]:
             (
                 key
                 for key in tool
-                if isinstance(key, str) and _SCHEMA_KEY.fullmatch(key) and tool[key] != [] and key != "parameters"
+                if isinstance(key, str)
+                and _SCHEMA_KEY.fullmatch(key)
+                and tool[key] != []
+                and key not in ("parameters", *RETURN_KEYS)
             ),
             None,
         )

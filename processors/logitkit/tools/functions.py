@@ -57,8 +57,8 @@ def described(text: str | None) -> tuple[str, dict[str, str]]:
     return "\n".join(lines[:first]).strip(), found
 
 
-def parameters_of(function: Callable[..., Any], name: str) -> tuple[str, dict[str, Any]]:
-    """Return the description of a function, and the schema of its arguments.
+def parameters_of(function: Callable[..., Any], name: str) -> tuple[str, dict[str, Any], Any]:
+    """Return the description of a function, the schema of its arguments, and the annotation of its results, None without one.
 
     Args:
         function: The function. All of its arguments have annotations and can be given by name.
@@ -105,7 +105,7 @@ def parameters_of(function: Callable[..., Any], name: str) -> tuple[str, dict[st
     except (PydanticUserError, TypeError) as error:
         reason = str(error).partition("\n")[0]
         raise ConfigurationError(f"the arguments of the tool {name!r} have no JSON Schema ({reason})") from None
-    return description, without_titles(schema_of(model))
+    return description, without_titles(schema_of(model)), hints.get("return")
 
 
 def without_titles(schema: dict[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,23 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
-__all__ = ["JsonEnd", "NumberTooLarge", "value_of_text"]
+from logitkit.json_schema.string_spellings import StringSpelling, python_string
 
-_IN_STRING = re.compile(r'["\\]')
-_OUTSIDE = re.compile(r'["{}\[\]]')
+__all__ = [
+    "JsonEnd",
+    "NumberTooLarge",
+    "object_of_text",
+    "python_of_value",
+    "text_of_value",
+    "value_of_python",
+    "value_of_text",
+]
+
+_IN_STRING = {quote: re.compile(rf"[{quote}\\]") for quote in "\"'"}
+_OUTSIDE = {quotes: re.compile(rf"[{quotes}{{}}\[\]]") for quotes in ('"', "\"'")}
 
 
 class JsonEnd:
@@ -18,17 +29,20 @@ class JsonEnd:
 
     Args:
         start: The position of the opening one.
+        strings: How strings are written, as in `ToolFormat`.
 
     Example:
-        >>> JsonEnd(0).find('{"a": "}"} and more')
-        10
+        >>> JsonEnd(0).find('{"a": "}"} and more'), JsonEnd(0, "python").find("['}', 5] and more")
+        (10, 8)
     """
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, strings: StringSpelling = "json") -> None:
         self.position = start
         self.end: int | None = None
         self._depth = 0
-        self._in_string = False
+        self._outside = _OUTSIDE["\"'" if strings == "python" else '"']
+        # The quote that ends the string that is being read.
+        self._quote: str | None = None
 
     def find(self, text: str) -> int | None:
         """Return the position after the value, or None if it goes on.
@@ -37,7 +51,7 @@ class JsonEnd:
             text: The text so far; each time, the text of the last call with more after it.
         """
         while self.end is None:
-            found = (_IN_STRING if self._in_string else _OUTSIDE).search(text, self.position)
+            found = (_IN_STRING[self._quote] if self._quote else self._outside).search(text, self.position)
             if found is None:
                 self.position = len(text)
                 return None
@@ -50,9 +64,9 @@ class JsonEnd:
 
     def _read(self, character: str, position: int) -> None:
         self.position = position + (2 if character == "\\" else 1)
-        if character == '"':
-            self._in_string = not self._in_string
-            if not self._in_string and not self._depth:
+        if character in "\"'":
+            self._quote = None if self._quote else character
+            if not self._quote and not self._depth:
                 self.end = self.position
         elif character in "{[":
             self._depth += 1
@@ -66,8 +80,17 @@ class NumberTooLarge(ValueError):
     """A number has more digits than Python reads, or becomes an infinite float."""
 
 
-def value_of_text(text: str) -> Any:
+_PYTHON = {"True": True, "False": False, "None": None}
+_IN_JSON = frozenset(("true", "false", "null"))
+
+
+def value_of_text(text: str, literals: str = "json", strings: StringSpelling = "json") -> Any:
     """Return the value of a JSON text.
+
+    Args:
+        text: The text.
+        literals: `"python"`: a value that is true, false or null is written as in Python.
+        strings: How strings are written; if as in Python, so is all the rest.
 
     Raises:
         NumberTooLarge: A number is too large for Python.
@@ -78,7 +101,122 @@ def value_of_text(text: str) -> Any:
         >>> value_of_text("[1, 2.5]")
         [1, 2.5]
     """
+    if strings == "python":
+        return value_of_python(text, strings)
+    if literals == "python":
+        if text in _PYTHON:
+            return _PYTHON[text]
+        if text in _IN_JSON:
+            raise ValueError(f"{text} is not a value where literals are those of Python")
     return json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_refused)
+
+
+def text_of_value(value: Any, literals: str = "json", strings: StringSpelling = "json") -> str:
+    """Return the JSON text of a value that `value_of_text` reads.
+
+    Args:
+        value: The value.
+        literals: As in `value_of_text`.
+        strings: As in `value_of_text`.
+
+    Raises:
+        TypeError: It is not a JSON value.
+        ValueError: It is not a JSON value.
+        RecursionError: It is nested too deeply.
+    """
+    if literals == "python" and (value is None or isinstance(value, bool)):
+        return str(value)
+    if strings == "python":
+        return python_of_value(value, strings)
+    return json.dumps(value, ensure_ascii=strings == "ascii", allow_nan=False)
+
+
+def object_of_text(text: str) -> dict[str, Any]:
+    """Return the object of a JSON text.
+
+    Raises:
+        NumberTooLarge: A number is too large for Python.
+        ValueError: It is not the text of an object.
+        RecursionError: It is nested too deeply.
+    """
+    found = value_of_text(text)
+    if isinstance(found, dict):
+        return found
+    raise ValueError("it is not an object")
+
+
+_PYTHON_WORDS: Mapping[StringSpelling, re.Pattern[str]] = {
+    "json": re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z]+', re.DOTALL),
+    # A string of Python ends on its line. A quote outside of strings is an error.
+    "python": re.compile(r"""'(?:[^'\\\r\n]|\\.)*'|"(?:[^"\\\r\n]|\\.)*"|[A-Za-z]+|["']""", re.DOTALL),
+}
+_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.?))", re.DOTALL)
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"'}
+_TO_JSON = {"True": "true", "False": "false", "None": "null"}
+
+
+def value_of_python(text: str, strings: StringSpelling = "json") -> Any:
+    """Return the value of a JSON text with `True`, `False` and `None`, also inside of arrays and objects.
+
+    Args:
+        text: The text.
+        strings: How strings are written.
+
+    Raises:
+        NumberTooLarge: A number is too large for Python.
+        ValueError: It is not such a text.
+        RecursionError: It is nested too deeply.
+
+    Example:
+        >>> value_of_python('[True, "True"]')
+        [True, 'True']
+        >>> value_of_python("{'a': [None, 'True']}", "python")
+        {'a': [None, 'True']}
+    """
+    quotes = "\"'" if strings == "python" else '"'
+
+    def in_json(found: re.Match[str]) -> str:
+        word = found.group()
+        if len(word) > 1 and word[0] in quotes:
+            return json.dumps(_ESCAPE.sub(_unescaped, word[1:-1])) if strings == "python" else word
+        # An exponent is a part of a number.
+        return word if word in ("e", "E") else _TO_JSON.get(word, "?")
+
+    return value_of_text(_PYTHON_WORDS["python" if strings == "python" else "json"].sub(in_json, text))
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    number = found[1] or found[2] or found[3]
+    if number is not None:
+        code_point = int(number, 16)
+        if code_point > 0x10FFFF or 0xD800 <= code_point <= 0xDFFF:
+            raise ValueError(f"{found.group()} is not a character")
+        return chr(code_point)
+    if found[4] not in _ESCAPED:
+        raise ValueError(f"{found.group()} is not an escape")
+    return _ESCAPED[found[4]]
+
+
+def python_of_value(value: Any, strings: StringSpelling = "json") -> str:
+    """Return the text of a JSON value that `value_of_python` reads."""
+    match value:
+        case None | bool():
+            return str(value)
+        case dict():
+            return (
+                "{"
+                + ", ".join(
+                    f"{python_of_value(key, strings)}: {python_of_value(inside, strings)}"
+                    for key, inside in value.items()
+                )
+                + "}"
+            )
+        case list():
+            return "[" + ", ".join(python_of_value(inside, strings) for inside in value) + "]"
+        case str() if strings == "python":
+            return python_string(value)
+        case _:
+            return json.dumps(value, ensure_ascii=strings == "ascii", allow_nan=False)
 
 
 def _integer(text: str) -> int:

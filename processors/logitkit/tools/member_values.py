@@ -20,11 +20,13 @@ from logitkit.json_schema.membership import Membership
 from logitkit.json_schema.objects import Objects
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import References
+from logitkit.json_schema.string_spellings import StringSpelling
 from logitkit.json_schema.values import Values
+from logitkit.languages.cdata import section_text
 from logitkit.languages.language import LANGUAGE_LIMITS
 from logitkit.tools.json_values import NumberTooLarge, value_of_text
 
-__all__ = ["MemberValues"]
+__all__ = ["MemberValues", "StringText", "member_text", "reading"]
 
 # How many combinations of readings are tried. The first one is right, unless the schema negates something.
 MOST_WAYS = 64
@@ -34,9 +36,22 @@ MOST_WAYS = 64
 _lock = threading.RLock()
 
 
+class StringText(str):
+    """The text of a member that is a string, whatever else it could be read as."""
+
+    __slots__ = ()
+
+
+def member_text(written: str, cdata: tuple[str, ...]) -> str:
+    """Return the text of a member; if the format has CDATA sections and it stands in one, the string in it."""
+    inside = section_text(written) if cdata else None
+    return written if inside is None else StringText(inside)
+
+
 @contextmanager
-def _reading() -> Iterator[None]:
-    with _lock, one_budget(LANGUAGE_LIMITS.work):
+def reading(work: int = LANGUAGE_LIMITS.work) -> Iterator[None]:
+    """Let no other thread read schemas in this block, in which some steps of work may be done."""
+    with _lock, one_budget(work):
         yield
 
 
@@ -45,10 +60,13 @@ class MemberValues:
 
     Args:
         schema: The schema of the arguments.
+        literals: How a value that is true, false or null is written, as in `ToolFormat`.
+        strings: How strings are written in arrays and objects, as in `ToolFormat`.
     """
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
-        with _reading():
+    def __init__(self, schema: Mapping[str, Any], literals: str = "json", strings: StringSpelling = "json") -> None:
+        self._literals, self._strings = literals, strings
+        with reading():
             self._reader = Reader(References.of(load(schema)), LANGUAGE_LIMITS)
             self._root = self._reader.conjunction(self._reader.references.resources[""])
             self._objects = self._reader.values(self._root).objects
@@ -57,7 +75,7 @@ class MemberValues:
     def of(self, name: str) -> list[Values]:
         """Return the sets of values that a member may have; it may have any of them."""
         if name not in self._known:
-            with _reading():
+            with reading():
                 found = [self._reader.values(branch.value_of(name)) for branch in self._objects]
             if len(self._known) > 10_000:
                 self._known.clear()
@@ -68,6 +86,10 @@ class MemberValues:
         """Whether a member may be a string."""
         return any(not values.strings.is_empty for values in self.of(name))
 
+    def takes_any_text(self, name: str) -> bool:
+        """Whether a member may be any string."""
+        return all(values.strings.key == self._reader.everything.strings.key for values in self.of(name))
+
     def read_alone(self, name: str, text: str) -> Any:
         """Return a value of the right type that a text may stand for, whatever the other members are.
 
@@ -75,8 +97,10 @@ class MemberValues:
             ValueError: The text stands for no value that the schema could allow.
         """
         is_string = self.may_be_string(name)
+        if isinstance(text, StringText) and is_string:
+            return str(text)
         try:
-            value = value_of_text(text)
+            value = value_of_text(text, self._literals, self._strings)
         except NumberTooLarge as error:
             if not is_string or not any(values.strings.contains(text) for values in self.of(name)):
                 raise ValueError(f"{text[:80]!r} of {name!r} cannot be read: {error}") from error
@@ -97,7 +121,7 @@ class MemberValues:
         """
         alone = {name: self.read_alone(name, text) for name, text in texts.items()}
         try:
-            with _reading():
+            with reading():
                 judge = Membership(self._reader)
                 options = [self._in_branch(judge, objects, texts, alone) for objects in self._objects]
         except (LogitkitError, RecursionError):
@@ -128,7 +152,7 @@ class MemberValues:
     def in_order(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return arguments with the members of all objects in the order in which the constraint allows them."""
         try:
-            with _reading():
+            with reading():
                 found: dict[str, Any] = Membership(self._reader).in_order(self._root, arguments)
         except (LogitkitError, RecursionError):
             return arguments

@@ -12,10 +12,12 @@ from logitkit.languages import any_text, json_schema, sequence, special
 from logitkit.languages.language import Language
 from logitkit.languages.schemas import JsonValue, LocatedSchema
 from logitkit.parameters.scalars import as_integer
+from logitkit.tools.call_language import marker
+from logitkit.tools.call_order import CallOrder, allowed_after_of, counts_of
 from logitkit.tools.definitions import ToolDefinition, definitions_of
-from logitkit.tools.formats import ToolFormat, format_of
+from logitkit.tools.formats import ToolFormat, check_names, format_of
 from logitkit.tools.member_values import MemberValues
-from logitkit.tools.turn_language import marker, turn_language
+from logitkit.tools.turn_language import turn_language
 from logitkit.tools.turn_reader import TurnReader
 
 __all__ = ["ToolSet"]
@@ -34,12 +36,20 @@ class ToolSet:
     reasoning: bool | int | None = field(default=None, kw_only=True)
     answer: Any = field(default=None, kw_only=True)
     preamble: bool = field(default=False, kw_only=True)
-    chat_template: str | None = field(default=None, kw_only=True, repr=False)
+    parallel_calls: bool | tuple[int, int | None] | None = field(default=None, kw_only=True)
+    unique: bool = field(default=False, kw_only=True)
+    allowed_after: Mapping[str, str | Iterable[str]] | tuple[tuple[str, tuple[str, ...]], ...] | None = field(
+        default=None, kw_only=True
+    )
+    chat_template: Any = field(default=None, kw_only=True, repr=False)
+    response_template: Any = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tools", definitions_of(self.tools))
-        object.__setattr__(self, "format", format_of(self.format, self.chat_template))
-        for name, given in (("parallel", self.parallel), ("preamble", self.preamble)):
+        object.__setattr__(self, "format", format_of(self.format, self.chat_template, self.response_template))
+        check_names(self.tools, self.form)
+        self._check_grammars()
+        for name, given in (("parallel", self.parallel), ("preamble", self.preamble), ("unique", self.unique)):
             if not isinstance(given, bool):
                 raise ConfigurationError(f"{name} is {given!r}; allowed are True and False")
         if self.preamble and self.form.trigger is None:
@@ -64,6 +74,59 @@ class ToolSet:
                 )
             answer = self.answer if isinstance(self.answer, Language) else json_schema(self.answer, whitespace="spaced")
             object.__setattr__(self, "answer", answer)
+        self._check_order()
+
+    def _check_grammars(self) -> None:
+        """Refuse custom tools with a grammar in a format that spells strings in a way which a grammar cannot follow."""
+        form = self.form
+        how = f"strings as in {form.strings!r}" if form.arguments != "xml" and form.strings != "json" else ""
+        how = f"strings in CDATA sections if they contain one of {form.cdata!r}" if form.cdata else how
+        for tool in self.tools:
+            if tool.grammar is not None and how:
+                raise ConfigurationError(
+                    f"the tool {tool.name!r} has a grammar, which cannot be followed in the format {form.name!r}, with {how}; "
+                    "use a format with strings 'json' and without cdata, or no grammar"
+                )
+
+    def _check_order(self) -> None:
+        """Check how many calls there may be, and in which order."""
+        counts = counts_of(self.parallel_calls)
+        least, most = (1, None) if counts is None or isinstance(counts, bool) else counts
+        if not self.parallel and (counts is True or most != 1 or least > 1) and counts not in (None, False):
+            raise ConfigurationError(
+                f"parallel is False, but parallel_calls is {self.parallel_calls!r}; leave parallel out"
+            )
+        if self.form.separator is None and max(least, most or 1) > 1:
+            raise ConfigurationError(
+                f"parallel_calls is {self.parallel_calls!r}, but in the format {self.form.name!r} a turn has one call only, as "
+                "its separator is None; leave parallel_calls out, or use another format"
+            )
+        if isinstance(counts, bool):
+            object.__setattr__(self, "parallel", counts)
+            counts = None
+        object.__setattr__(self, "parallel_calls", counts)
+        names = {tool.name for tool in self.tools}
+        object.__setattr__(self, "allowed_after", allowed_after_of(self.allowed_after, names))
+        if self.choice != "none":
+            self._order.check([tool.name for tool in self._chosen])
+
+    @cached_property
+    def _order(self) -> CallOrder:
+        """Which calls a turn with calls may have."""
+        after: Any = self.allowed_after or ()
+        least, most = self.parallel_calls if isinstance(self.parallel_calls, tuple) else (1, None)
+        most = 1 if not self.parallel or self.form.separator is None else most
+        return CallOrder(least, most, self.unique and most != 1, after)
+
+    def order_advice(self) -> str | None:
+        """Return what to do if the constraint is too large because of the order of calls; None: it is not the reason."""
+        return None if self._order.is_plain else self._order.advice(len(self._chosen))
+
+    @property
+    def _chosen(self) -> list[ToolDefinition]:
+        """The tools that may be called."""
+        names = self.choice if isinstance(self.choice, tuple) else None
+        return [tool for tool in self.tools if names is None or tool.name in names]
 
     def _checked_choice(self) -> str | tuple[str, ...]:
         known = {tool.name for tool in self.tools}
@@ -105,13 +168,12 @@ class ToolSet:
 
     @cached_property
     def _language(self) -> Language:
-        names = self.choice if isinstance(self.choice, tuple) else None
         return turn_language(
-            [tool for tool in self.tools if names is None or tool.name in names],
+            self._chosen,
             self.form,
             text=self.choice in ("auto", "none"),
             calls=self.choice != "none",
-            parallel=self.parallel,
+            order=self._order,
             reasoning=self._reasoning() if self.reasoning else None,
             answer=LocatedSchema(self.answer, "answer") if isinstance(self.answer, JsonValue) else self.answer,
             preamble=self.preamble,
@@ -138,7 +200,7 @@ class ToolSet:
 
     def _values(self, name: str) -> MemberValues:
         if name not in self._known_values:
-            self._known_values[name] = MemberValues(self._by_name[name].schema)
+            self._known_values[name] = MemberValues(self._by_name[name].schema, self.form.literals, self.form.strings)
         return self._known_values[name]
 
     def _reader(self) -> TurnReader:
@@ -147,7 +209,7 @@ class ToolSet:
             self.form,
             self._values,
             bool(self.reasoning),
-            self.parallel,
+            self._order,
             self.answer is not None,
             self.preamble,
         )

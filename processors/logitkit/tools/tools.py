@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit.languages.constraint import parts_of_language
@@ -16,6 +16,7 @@ from logitkit.limits import Limits
 from logitkit.parameters.place import shown
 from logitkit.runtime.walk import Walk
 from logitkit.tools.named_text import NamedText, text_vocabulary
+from logitkit.tools.tool_results import result_check
 from logitkit.tools.tool_set import ToolSet
 from logitkit.tools.tools_constraint import ToolsConstraint
 from logitkit.tools.turn import ToolCall, Turn
@@ -33,7 +34,8 @@ class Tools(ToolSet):
     Args:
         tools: The tools: functions with annotations and docstrings, pydantic models, dataclasses, or OpenAI's dicts. A tool whose
             schema does not say whether there may be other members has none.
-        format: How the model writes calls: the name of a format, `"auto"` with `chat_template`, or a `ToolFormat`.
+        format: How the model writes calls: the name of a format, `"auto"` with `chat_template` or `response_template`, or a
+            `ToolFormat`.
         choice: `"auto"`: calls are optional. `"required"`: the turn is one or more calls. `"none"`:
             none. The name of a tool, or several names: as `"required"`, and of these tools only.
         parallel: Whether several calls are allowed, in formats that support this.
@@ -42,7 +44,14 @@ class Tools(ToolSet):
         answer: The form of a turn without a call, in place of free text: a schema as in `JsonSchema`, or a language.
         preamble: Whether free text may precede the calls also with `choice="required"` and with an `answer`. Such a turn must end
             with a call. With an answer, the text cannot begin with a brace, a bracket or a quote. Only in formats with a trigger.
-        chat_template: The text of the model's chat template, for `format="auto"`.
+        parallel_calls: How many calls a turn with calls has: the least and the greatest number, such as `(1, 3)`, or `(2, None)`
+            for at least two. With `choice="auto"`, a turn without calls is allowed all the same. True and False: as `parallel`.
+        unique: Whether no tool may be called twice in a turn.
+        allowed_after: Tools that may come only after others in the same turn: for each, the names of tools of which at least one
+            must have been called before it, such as `{"pay": ["confirm"]}`.
+        chat_template: The text of the model's chat template, or its tokenizer, for `format="auto"`.
+        response_template: The model's response template, as in `tokenizer.response_template`, for `format="auto"`. If it is None,
+            that of a tokenizer given as `chat_template` is used.
 
     Raises:
         ConfigurationError: An argument is not allowed; there are too many tools, or two have one name.
@@ -88,6 +97,9 @@ class Tools(ToolSet):
             reasoning=self.reasoning or False,
             answer=self.answer,
             preamble=self.preamble,
+            parallel_calls=self.parallel_calls,
+            unique=self.unique,
+            allowed_after=self.allowed_after,
             closing=closing,
             max_depth=max_depth,
             limits=limits,
@@ -182,3 +194,42 @@ class Tools(ToolSet):
                 written; or the arguments are not a dict of JSON values.
         """
         return written_calls(list(calls), self._by_name, self.form, self._values)
+
+    def check_result(self, name: str, value: Any) -> Any:
+        """Check what a tool returned against the type that it declares: the annotation of a function, or a schema in a dict.
+
+        Args:
+            name: The name of the tool.
+            value: The result: a value of the type, or its JSON data, as `json.loads` returns it.
+
+        Returns:
+            The result as a value of the type, as pydantic reads it without conversions. If a schema is declared or nothing, the
+            value itself.
+
+        Raises:
+            ConfigurationError: There is no tool with this name, or pydantic cannot read the type.
+            ToolResultError: The value is not of the type, or does not satisfy the schema.
+            UnsupportedSchema: A keyword of the schema cannot be judged exactly.
+
+        Example:
+            >>> import logitkit as lk
+            >>> def add(a: int, b: int) -> int:
+            ...     '''Add two numbers.'''
+            >>> lk.Tools([add]).check_result("add", 5)
+            5
+            >>> lk.Tools([add]).check_result("add", "5")
+            Traceback (most recent call last):
+                ...
+            logitkit.errors.ToolResultError: the result of the tool 'add' is wrong: it is '5'; Input should be a valid integer
+        """
+        if not isinstance(name, str) or name not in self._by_name:
+            some = ", ".join(map(repr, sorted(self._by_name)[:20]))
+            raise ConfigurationError(f"there is no tool {shown(name)}; allowed are {some}")
+        if name not in self._result_checks:
+            self._result_checks[name] = result_check(name, self._by_name[name].returns)
+        return self._result_checks[name](value)
+
+    @cached_property
+    def _result_checks(self) -> dict[str, Callable[[Any], Any]]:
+        """The functions that check results, by the name of the tool."""
+        return {}

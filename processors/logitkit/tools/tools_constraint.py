@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.json_schema.document import load
 from logitkit.languages.constraint import AmbiguousBracket
 from logitkit.languages.described import DescribedByLanguage
@@ -81,6 +81,28 @@ class FormatForm(Form):
         return {n: _lists(v) for n, v in asdict(value).items() if n in always or v != getattr(plain, n)}
 
 
+class AfterForm(Form):
+    """The tools that may come only after others."""
+
+    allowed = "an object with names of tools, each with a list of the tools of which one must come before it"
+    types = (Mapping,)
+    inside: ClassVar[Form] = Either((Text(raw=False), ListOf(Text(raw=False))))
+    described: ClassVar[dict[str, Any]] = {"type": "object", "additionalProperties": inside.schema()}
+
+    def read(self, value: Any, place: Place) -> Any:
+        """Return the object."""
+        found = Form.read(self, value, place)
+        return {name: self.inside.read(others, place.inside(name)) for name, others in found.items()}
+
+    def write(self, value: Any) -> Any:
+        """Return the object."""
+        return {name: list(others) for name, others in value}
+
+    def fits(self, value: object) -> bool:
+        """Whether a value is an object, or the pairs as which it is kept."""
+        return isinstance(value, Mapping | tuple)
+
+
 class AnswerForm(SchemaForm):
     """The schema of an answer."""
 
@@ -115,6 +137,9 @@ class ToolsConstraint(DescribedByLanguage):
         reasoning: Whether the turn begins with reasoning, or the maximum number of its tokens.
         answer: The form of a turn without a call, in place of free text.
         preamble: Whether text may precede calls also where a call or an answer is required, as in `Tools`.
+        parallel_calls: How many calls a turn with calls may have, as in `Tools`.
+        unique: Whether no tool may be called twice.
+        allowed_after: Tools that may come only after others, as in `Tools`.
         closing: Whether the turn must be complete before generation is cut off, as in `JsonSchema`.
         max_depth: The maximum number of open brackets in recursive parts of a schema, the outermost one not counted.
         limits: Bounds on the cost of compiling.
@@ -144,6 +169,9 @@ class ToolsConstraint(DescribedByLanguage):
             "reasoning": Either((Integer(1, note="the maximum number of tokens"), Boolean())),
             "answer": Either((Null(), AnswerForm())),
             "preamble": Boolean(),
+            "parallel_calls": Either((Null(), Boolean(), ListOf(Either((Integer(0), Null())), 2, 2))),
+            "unique": Boolean(),
+            "allowed_after": Either((Null(), AfterForm())),
             "closing": Either((Integer(1, note=CLOSING), Boolean())),
             "max_depth": Integer(1, 1024),
         },
@@ -161,6 +189,11 @@ class ToolsConstraint(DescribedByLanguage):
     reasoning: bool | int = field(default=False, kw_only=True)
     answer: Any = field(default=None, kw_only=True, compare=False)
     preamble: bool = field(default=False, kw_only=True)
+    parallel_calls: bool | tuple[int, int | None] | None = field(default=None, kw_only=True)
+    unique: bool = field(default=False, kw_only=True)
+    allowed_after: Mapping[str, str | Iterable[str]] | tuple[tuple[str, tuple[str, ...]], ...] | None = field(
+        default=None, kw_only=True
+    )
     closing: bool | int = field(default=False, kw_only=True)
     max_depth: int = field(default=32, kw_only=True)
     limits: Limits = field(default=LANGUAGE_LIMITS, kw_only=True)
@@ -177,9 +210,12 @@ class ToolsConstraint(DescribedByLanguage):
             reasoning=self.reasoning,
             answer=self.answer,
             preamble=self.preamble,
+            parallel_calls=self.parallel_calls,
+            unique=self.unique,
+            allowed_after=self.allowed_after,
         )
-        object.__setattr__(self, "tools", chosen.tools)
-        object.__setattr__(self, "choice", chosen.choice)
+        for name in ("tools", "choice", "parallel", "parallel_calls", "allowed_after"):
+            object.__setattr__(self, name, getattr(chosen, name))
         if TOOL_FORMATS.get(chosen.form.name) == chosen.form:
             object.__setattr__(self, "format", chosen.form.name)
         if self.answer is not None and not isinstance(self.answer, Language):
@@ -203,6 +239,9 @@ class ToolsConstraint(DescribedByLanguage):
                 "value that nests without limit; give an answer with a required first member, or with "
                 "'additionalProperties': false, or use a format with a trigger"
             ) from None
+        except PatternTooLarge as error:
+            advice = chosen.order_advice()
+            raise (PatternTooLarge(f"{error}; {advice}") if advice else error) from None
 
 
 def _tuples(value: Any) -> Any:

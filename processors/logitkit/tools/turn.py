@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 __all__ = ["ArgumentsDelta", "CallDone", "CallStarted", "ReasoningDelta", "TextDelta", "ToolCall", "Turn", "TurnEvent"]
@@ -18,11 +18,13 @@ class ToolCall:
         arguments: Its arguments.
         span: Its position: the first token or character, and the one after the last. Positions count token ids, or characters
             of a text.
+        id: The id that the model gave it, in formats with ids; else None.
     """
 
     name: str
     arguments: Mapping[str, Any]
     span: tuple[int, int] = (0, 0)
+    id: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

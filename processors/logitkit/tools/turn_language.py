@@ -6,20 +6,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from logitkit.languages import any_text, dispatch, either, json_schema, literal, regex, sequence, special, xml_arguments
+from logitkit.languages import any_text, dispatch, either, literal, regex, sequence, special
 from logitkit.languages.dispatching import Dispatch
-from logitkit.languages.json_strings import JsonStringOf
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
-from logitkit.languages.schemas import LocatedSchema
 from logitkit.languages.texts import SpecialToken
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Characters, Graph, Node
-from logitkit.tools.custom_tools import INPUT
+from logitkit.tools.call_language import arguments_language, marker
+from logitkit.tools.call_order import CallOrder
 from logitkit.tools.definitions import ToolDefinition
 from logitkit.tools.formats import ToolFormat
+from logitkit.tools.ordered_calls import OrderedCalls
 
-__all__ = ["CallLoop", "arguments_language", "turn_language"]
+__all__ = ["CallLoop", "turn_language"]
 
 WHITE_SPACE, OPENINGS = CharSet.from_string(" \t\r\n"), CharSet.from_string('{["')
 
@@ -57,37 +57,16 @@ class Preamble(Language):
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree: that of the text, with a state before it."""
         graph = self.turn.tree(writer)
-        others, *rest = graph.moves[0]
-        assert isinstance(others[0], Characters)
-        first = (
-            (Characters(others[0].charset & WHITE_SPACE), 0),
-            (Characters(others[0].charset - WHITE_SPACE - OPENINGS), 1),
-            *((label, target + 1) for label, target in rest),
-        )
+        first: list[tuple[Node, int]] = []
+        for label, target in graph.moves[0]:
+            if target or not isinstance(label, Characters):
+                first.append((label, target + 1))
+                continue
+            # Text goes on. The letters of a trigger, such as a space in it, have labels of their own.
+            for charset, to in ((label.charset & WHITE_SPACE, 0), (label.charset - WHITE_SPACE - OPENINGS, 1)):
+                first += [(Characters(charset), to)] if charset else []
         later = [tuple([(label, target + 1) for label, target in row]) for row in graph.moves]
-        return Graph((first, *later), (False, *graph.accepting))
-
-
-def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
-    """Return the language of the arguments of a tool."""
-    if tool.grammar is not None and form.arguments == "json":
-        return sequence("{", regex(f'"{INPUT}": ?'), JsonStringOf(tool.grammar), "}")
-    if tool.grammar is not None:
-        return sequence(form.parameter_begin.replace("{name}", INPUT), tool.grammar, form.parameter_ends.longest)
-    found: Language = (
-        json_schema(tool.schema, whitespace=form.whitespace)
-        if form.arguments == "json"
-        else xml_arguments(
-            tool.schema,
-            begin=form.parameter_begin,
-            end=form.parameter_end,
-            end_also=form.parameter_end_also,
-            separator="",
-            whitespace=form.whitespace,
-        )
-    )
-    # Of hundreds of tools, an error has to name the one that it is about.
-    return LocatedSchema(found, f"tools[{tool.name!r}]")
+        return Graph((tuple(first), *later), (False, *graph.accepting))
 
 
 def turn_language(
@@ -96,7 +75,7 @@ def turn_language(
     *,
     text: bool,
     calls: bool,
-    parallel: bool,
+    order: CallOrder,
     reasoning: Language | None,
     answer: Language | None,
     preamble: bool,
@@ -108,15 +87,15 @@ def turn_language(
         form: The format.
         text: Whether a turn without a call is allowed.
         calls: Whether a turn with a call is allowed.
-        parallel: Whether several calls are allowed.
+        order: Which calls a turn with calls may have.
         reasoning: The free text of reasoning up to its end marker, which it includes; None: there is none.
         answer: The language of a turn without a call, in place of free text.
         preamble: Whether text may precede calls where there is no free text otherwise.
     """
     turn = (
-        _triggered(tools, form, text, calls, parallel, answer, preamble)
+        _triggered(tools, form, text, calls, order, answer, preamble)
         if form.trigger is not None
-        else _anchored(tools, form, text, calls, parallel, answer)
+        else _anchored(tools, form, text, calls, order, answer)
     )
     if reasoning is None:
         return turn
@@ -132,48 +111,67 @@ def _triggered(
     form: ToolFormat,
     text: bool,
     calls: bool,
-    parallel: bool,
+    order: CallOrder,
     answer: Language | None,
     preamble: bool,
 ) -> Language:
     assert form.trigger is not None
     trigger: str | SpecialToken = special(form.trigger) if form.trigger in form.tokens else form.trigger
     if not calls:
-        return answer if answer is not None else any_text(exclude=trigger)
+        return answer if answer is not None else any_text(exclude=(trigger, *form.text_free_of))
     start = special(form.trigger) if form.trigger in form.tokens else literal(form.trigger)
     rest = len(form.trigger) if not form.calls_begin else 0
-    call = _call(tools, form, rest)
-    again = marker(form, (form.separator or "") + ("" if form.calls_begin else form.trigger))
-    loop = CallLoop(call, again if parallel and form.separator is not None else None, marker(form, form.calls_end))
-    block = sequence(start, loop)
+    loop = _calls(tools, form, rest, order, "" if form.calls_begin else form.trigger)
+    block = sequence(start, marker(form, form.calls_begin.removeprefix(form.trigger)), loop)
     if text and answer is None:
-        return dispatch({trigger: block}, stop_after_first=True)
+        return dispatch({trigger: block}, stop_after_first=True, exclude=form.text_free_of)
     if not preamble:
         # Where a call is required, it comes at once: a model that goes on with text might never call.
-        return block if answer is None else either(answer, block)
-    called = dispatch({trigger: block}, 1, stop_after_first=True)
+        called = sequence(_leading(form), block)
+        return called if answer is None else either(answer, called)
+    called = dispatch({trigger: block}, 1, stop_after_first=True, exclude=form.text_free_of)
     return called if answer is None else either(answer, Preamble(called))
 
 
 def _anchored(
-    tools: Sequence[ToolDefinition], form: ToolFormat, text: bool, calls: bool, parallel: bool, answer: Language | None
+    tools: Sequence[ToolDefinition],
+    form: ToolFormat,
+    text: bool,
+    calls: bool,
+    order: CallOrder,
+    answer: Language | None,
 ) -> Language:
     options: list[Language] = []
     if text:
         options.append(sequence(marker(form, form.text_begin), _text(form) if answer is None else answer))
     if calls:
-        between = marker(form, form.separator) if parallel and form.separator is not None else None
-        loop = CallLoop(_call(tools, form, 0), between, marker(form, form.calls_end))
-        options.append(sequence(marker(form, form.calls_begin), loop))
+        loop = _calls(tools, form, 0, order, "")
+        options.append(sequence(_leading(form), marker(form, form.calls_begin), loop))
     return either(*options)
+
+
+def _leading(form: ToolFormat) -> Language:
+    """Return the white space that may stand before calls."""
+    return either("", form.leading_space) if form.leading_space else literal("")
 
 
 def _text(form: ToolFormat) -> Language:
     """Return free text that cannot be taken for the beginning of a call."""
+    rest = any_text(exclude=form.text_free_of)
     if form.text_begin:
-        return any_text()
-    first = re.escape("".join(sorted({(form.calls_begin + begin)[0] for begin, _ in form.heads})))
-    return either(regex(r"\s*"), sequence(regex(rf"\s*[^\s{first}]"), any_text()))
+        return rest
+    begins = [form.calls_begin + begin for begin, _ in form.heads] + [*form.text_free_of]
+    first = re.escape("".join(sorted({begin[0] for begin in begins})))
+    return either(regex(r"\s*"), sequence(regex(rf"\s*[^\s{first}]"), rest))
+
+
+def _calls(tools: Sequence[ToolDefinition], form: ToolFormat, rest: int, order: CallOrder, trigger: str) -> Language:
+    """Return the language of all calls of a turn, without some characters of the first, which are the trigger of later ones."""
+    between = None if form.separator is None or order.most == 1 else marker(form, form.separator + trigger)
+    end = marker(form, form.calls_end)
+    if order.is_plain:
+        return CallLoop(_call(tools, form, rest), between, end)
+    return OrderedCalls(tuple(tools), form, order, rest, between, end)
 
 
 def _call(tools: Sequence[ToolDefinition], form: ToolFormat, rest: int) -> Language:
@@ -183,18 +181,8 @@ def _call(tools: Sequence[ToolDefinition], form: ToolFormat, rest: int) -> Langu
     ways = [
         sequence(
             marker(form, begin[rest:]),
-            either(*(sequence(marker(form, name + name_end), inside) for name, inside in arguments.items())),
+            either(*(sequence(marker(form, form.named(name, name_end)), inside) for name, inside in arguments.items())),
         )
         for begin, name_end in form.heads
     ]
     return sequence(either(*ways), marker(form, form.call_end))
-
-
-def marker(form: ToolFormat, text: str) -> Language:
-    """Return the language of a marker, in which some special tokens count only as tokens."""
-    if not form.tokens:
-        return literal(text)
-    names = sorted(form.tokens, key=len, reverse=True)
-    pieces = re.split(f"({'|'.join(map(re.escape, names))})", text)
-    found = [special(piece) if piece in form.tokens else literal(piece) for piece in pieces if piece]
-    return sequence(*found)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from logitkit.tools.call_order import CallOrder
 from logitkit.tools.call_reader import CallReader
 from logitkit.tools.definitions import ToolDefinition
 from logitkit.tools.formats import ToolFormat
+from logitkit.tools.formats.call_ids import pieces_of
 from logitkit.tools.json_values import JsonEnd
 from logitkit.tools.marked_text import Markers
+from logitkit.tools.marker_reading import MarkerReading
 from logitkit.tools.member_values import MemberValues
 from logitkit.tools.turn import ReasoningDelta, TextDelta, ToolCall, Turn, TurnEvent
 from logitkit.tools.turn_text import TurnText
@@ -29,7 +32,7 @@ class TurnReader:
         form: The format.
         values: Returns what the members of a tool's arguments may be.
         reasoning: Whether the turn begins with reasoning.
-        parallel: Whether several calls are allowed.
+        order: Which calls a turn with calls may have.
         answer: Whether a turn without a call is an answer, which may be JSON.
         preamble: Whether text may precede calls beside an answer.
     """
@@ -40,13 +43,13 @@ class TurnReader:
         form: ToolFormat,
         values: Callable[[str], MemberValues],
         reasoning: bool,
-        parallel: bool,
+        order: CallOrder,
         answer: bool,
         preamble: bool,
     ) -> None:
         self.tools, self.form, self.values = tools, form, values
         self.markers = Markers(form)
-        self.parallel = parallel and form.separator is not None
+        self.order, self.parallel = order, order.most != 1 and form.separator is not None
         self.answer, self.preamble = answer, preamble
         self.text = TurnText()
         # Where the unit that is being read begins: a call, or a marker.
@@ -86,10 +89,11 @@ class TurnReader:
         if not self.form.calls_end:
             ends.append(self._after_call)
         complete = self.problem is None and self.state in ends
+        missing = self.order.missing(len(self.calls)) if complete else None
         if self.problem is None and not complete:
             self.problem = "the turn ends within reasoning, a marker or a call"
         begin = len(self.text.so_far) if complete else self.unit
-        broken = None if complete else self.text.first(begin)
+        broken = None if complete and missing is None else self.text.first(begin)
         reasoning = None if self.reasonings is None else self.markers.plain("".join(self.reasonings))
         return events, Turn(
             tuple(self.calls),
@@ -97,8 +101,8 @@ class TurnReader:
             reasoning,
             self.markers.plain(self.text.so_far[begin:]),
             broken,
-            self.problem,
-            complete=complete,
+            self.problem or missing,
+            complete=complete and missing is None,
         )
 
     def may_lack_markers(self) -> bool:
@@ -108,11 +112,17 @@ class TurnReader:
         trigger, text = self.form.trigger, self.text.so_far
         if trigger is None or trigger in text:
             return False
+        # Of markers with ids, the text next to the name.
         rests = (
-            ((self.form.calls_begin + begin).removeprefix(trigger).lstrip(), end) for begin, end in self.form.heads
+            (
+                pieces_of((self.form.calls_begin + begin).removeprefix(trigger).lstrip() or " ")[-1],
+                (pieces_of(end) or [""])[0],
+            )
+            for begin, end in self.form.heads
         )
         return any(
-            rest and rest in text and any(rest + name + end in text for name in self.tools) for rest, end in rests
+            rest.strip() and rest in text and any(rest + name + end in text for name in self.tools)
+            for rest, end in rests
         )
 
     def _reasoning_begin(self) -> bool:
@@ -149,13 +159,13 @@ class TurnReader:
         self.unit = self.text.at
         if self.form.trigger is not None:
             return self._triggered(self._marked(self.form.trigger))
+        if self.form.leading_space:
+            leading = self._leading()
+            if leading is None:
+                return False
+            self.unit = self.text.at = self.text.at + leading
         for begin, end in self.form.heads:
-            head = self._marked(self.form.calls_begin + begin)
-            found = self.text.follows(head)
-            if found and self.answer:
-                # An answer may be an object with a member that is named like the first one of a call.
-                ways = [self.text.follows(head + name + self._marked(end)) for name in self.tools]
-                found = True if True in ways else None if None in ways else False
+            found = self._begins(self.form.calls_begin + begin, end)
             if found is not False:
                 self.state = self._call if found else self.state
                 return bool(found)
@@ -166,6 +176,41 @@ class TurnReader:
         if found:
             self.state = self._text
         return bool(found)
+
+    def _leading(self) -> int | None:
+        """Return how much white space to leave out before calls; None: not enough is known yet."""
+        space = self._marked(self.form.leading_space)
+        found = self.text.follows(space)
+        if not found:
+            return None if found is None else 0
+        if self.text.at + len(space) == len(self.text.so_far) and not self.text.final:
+            return None
+        # Before an answer, white space is its text.
+        before = self.text.at
+        self.text.at += len(space)
+        ways = [self._begins(self.form.calls_begin + begin, end) for begin, end in self.form.heads]
+        self.text.at = before
+        return len(space) if True in ways else None if None in ways else 0
+
+    def _begins(self, begin: str, name_end: str) -> bool | None:
+        """Whether calls begin here; None: not enough is known yet."""
+        text, final = self.text.so_far, self.text.final
+        head = MarkerReading(begin, self.markers, self.form.id_length).at(text, self.text.at, final)
+        # An answer may be an object with a member that is named like the first one of a call, a call may begin with the name, and
+        # a marker before text may begin as a call does.
+        shared = begin == "" or self.answer or self.form.text_begin.startswith(begin)
+        if not head or not shared:
+            return None if head is None else bool(head)
+        ways: list[bool | None] = []
+        for name in self.tools:
+            ahead = text[head[0] : head[0] + len(name)]
+            if ahead != name:
+                ways.append(None if name.startswith(ahead) and not final else False)
+                continue
+            named = MarkerReading(self.form.named(name, name_end), self.markers, self.form.id_length)
+            found = named.at(text, head[0], final)
+            ways.append(None if found is None else bool(found))
+        return True if True in ways else None if None in ways else False
 
     def _triggered(self, trigger: str) -> bool:
         """Decide what the turn begins with: a call, an answer, or text."""
@@ -208,8 +253,10 @@ class TurnReader:
 
     def _call(self) -> bool:
         if self.call is None:
-            number = len(self.calls)
-            self.call = CallReader(self.text, self.form, self.markers, self.tools, self.values, number, self.unit)
+            before = [call.name for call in self.calls]
+            self.call = CallReader(
+                self.text, self.form, self.markers, self.tools, self.values, self.order, before, self.unit
+            )
         done = self.call.read(self.events)
         if done is None:
             return False
@@ -224,13 +271,16 @@ class TurnReader:
         if found:
             self.unit, self.state = self.text.at, self._no_more
             return True
+        if found is None:
+            # The end and another call may begin alike.
+            return False
         again = self._marked(self.form.separator or "")
         another = self.text.follows(again) if self.parallel and not self.text.is_read else None
         if another and self.text.at + len(again) < len(self.text.so_far):
             self.text.skip(again)
             self.unit, self.state = self.text.at, self._call
             return True
-        if self.text.is_read or found is None or (self.parallel and another is not False and not self.text.final):
+        if self.text.is_read or (self.parallel and another is not False and not self.text.final):
             return False
         raise ValueError("text follows a call")
 

@@ -8,10 +8,13 @@ from contextlib import suppress
 from typing import Any
 
 from logitkit.errors import ConfigurationError, LogitkitError
+from logitkit.languages.cdata import SECTION_BEGIN, SECTION_END, in_section
 from logitkit.parameters.place import shown
 from logitkit.tools.definitions import ToolDefinition
-from logitkit.tools.formats import ToolFormat
-from logitkit.tools.member_values import MemberValues
+from logitkit.tools.formats import ToolFormat, check_texts
+from logitkit.tools.formats.call_ids import ID, NUMBER, pieces_of, written_piece
+from logitkit.tools.json_values import python_of_value, text_of_value
+from logitkit.tools.member_values import MemberValues, member_text
 from logitkit.tools.turn import ToolCall
 
 __all__ = ["written_calls"]
@@ -32,18 +35,16 @@ def written_calls(
     """
     if len(calls) > 1 and form.separator is None:
         raise ConfigurationError(f"there are {len(calls)} calls; the format {form.name!r} allows one in a turn")
-    texts = [_call(call, tools, form, values) for call in calls]
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError as error:
-        raise ConfigurationError(
-            f"the arguments contain {error.object[error.start]!r}, which UTF-8 cannot encode"
-        ) from None
+    texts = [_call(call, number, tools, form, values) for number, call in enumerate(calls)]
     return form.calls_begin + (form.separator or "").join(texts) + form.calls_end if texts else ""
 
 
 def _call(
-    call: ToolCall, tools: Mapping[str, ToolDefinition], form: ToolFormat, values: Callable[[str], MemberValues]
+    call: ToolCall,
+    number: int,
+    tools: Mapping[str, ToolDefinition],
+    form: ToolFormat,
+    values: Callable[[str], MemberValues],
 ) -> str:
     if call.name not in tools:
         raise ConfigurationError(
@@ -53,32 +54,106 @@ def _call(
         raise ConfigurationError(
             f"the arguments of {call.name!r} are {shown(call.arguments)}, which is not a dict of names and values"
         )
-    arguments = json.loads(_dumped(dict(call.arguments)))
-    if form.arguments == "json":
+    plain = _dumped(dict(call.arguments))
+    try:
+        plain.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"the arguments contain {error.object[error.start]!r}, which UTF-8 cannot encode"
+        ) from None
+    arguments = json.loads(plain)
+    check_texts(call.name, arguments, form)
+    if form.arguments.startswith("json"):
         # If the schema cannot be read, the order does not matter, since no constraint has this schema.
         with suppress(LogitkitError):
             arguments = values(call.name).in_order(arguments)
-        text = _dumped(arguments)
+        inside = _dumped(arguments, form)
+        text = inside if form.arguments == "json" else _dumped(inside)
+    elif form.arguments == "python":
+        text = _keywords(values(call.name).in_order(arguments), form)
     else:
         known = values(call.name)
         text = _members(known.in_order(arguments), form, known)
-    return form.call_begin + call.name + form.name_end + text + form.call_end
+
+    def marker(given: str) -> str:
+        return "".join(
+            written_piece(piece, number, call.id, form.id_length) if piece in (ID, NUMBER) else piece
+            for piece in pieces_of(given)
+        )
+
+    head = marker(form.call_begin) + marker(form.named(call.name, form.name_end))
+    return head + text + marker(form.call_end)
 
 
 def _members(arguments: dict[str, Any], form: ToolFormat, values: MemberValues) -> str:
-    texts = {name: value if isinstance(value, str) else _dumped(value) for name, value in arguments.items()}
+    texts = {
+        name: in_section(value, form.cdata)
+        if isinstance(value, str)
+        else text_of_value(value, form.literals, form.strings)
+        for name, value in arguments.items()
+    }
     closing, after_name = form.parameter_ends.marker, form.parameter_begin.partition("{name}")[2]
     for name, value in arguments.items():
         if not name or after_name[0] in name:
             raise ConfigurationError(
                 f"the name {name!r} cannot be written: it is empty, or contains {after_name[0]!r}, which ends it in this format"
             )
-        if closing in texts[name] and (values.may_be_string(name) or not isinstance(value, dict | list)):
+        if form.parameter_begin.startswith("{name}") and form.call_end and name.startswith(form.call_end):
+            raise ConfigurationError(
+                f"the name {name!r} cannot be written: it begins with {form.call_end!r}, which ends a call"
+            )
+        if form.cdata:
+            _check_sections(name, value, texts[name], form, values)
+            if texts[name] != value and isinstance(value, str):
+                continue
+        may_be_text = values.may_be_string(name) if form.kinds is None else isinstance(value, str)
+        if closing in texts[name] and (may_be_text or not isinstance(value, dict | list)):
             raise ConfigurationError(
                 f"the {_kind(value)} {texts[name][:80]!r} of {name!r} contains {closing!r}, which ends it in this format"
             )
+    if form.kinds is None:
+        _check_readable(arguments, texts, form, values)
+    members = [
+        _begin(name, arguments[name], form) + text + form.parameter_ends.after(text) for name, text in texts.items()
+    ]
+    return form.parameter_separator.join(members)
+
+
+def _check_sections(name: str, value: Any, text: str, form: ToolFormat, values: MemberValues) -> None:
+    """Refuse a value that cannot be written in a format with CDATA sections."""
+    problem = ""
+    if not isinstance(value, str):
+        wrapped = next((one for one in form.cdata if one in text), None)
+        if wrapped is not None and form.kinds is None and values.takes_any_text(name):
+            problem = f"contains {wrapped!r}, which only strings may contain here, as {name!r} may be any string"
+    elif text != value and SECTION_END in value:
+        problem = f"contains {SECTION_END!r}, which ends its CDATA section in this format"
+    elif text == value and value.startswith(SECTION_BEGIN):
+        problem = f"begins with {SECTION_BEGIN!r}, which begins a CDATA section in this format"
+    if problem:
+        raise ConfigurationError(f"the {_kind(value)} {text[:80]!r} of {name!r} {problem}")
+
+
+def _keywords(arguments: dict[str, Any], form: ToolFormat) -> str:
+    for name in arguments:
+        if not name.isascii() or not name.isidentifier():
+            raise ConfigurationError(f"the name {name!r} cannot be written: it is not a name of Python")
+    return form.parameter_separator.join(
+        form.parameter_begin.replace("{name}", name)
+        + (python_of_value(value, form.strings) if form.literals == "python" else _dumped(value, form))
+        for name, value in arguments.items()
+    )
+
+
+def _begin(name: str, value: Any, form: ToolFormat) -> str:
+    begin = form.parameter_begin.replace("{name}", name)
+    return begin if form.kinds is None else begin.replace("{kind}", form.kind_of(value))
+
+
+def _check_readable(arguments: dict[str, Any], texts: dict[str, str], form: ToolFormat, values: MemberValues) -> None:
+    """Refuse values that would be read as others."""
     try:
-        read = values.read(texts)
+        read = values.read({name: member_text(text, form.cdata) for name, text in texts.items()})
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     for name, value in arguments.items():
@@ -86,19 +161,16 @@ def _members(arguments: dict[str, Any], form: ToolFormat, values: MemberValues) 
             raise ConfigurationError(
                 f"the {_kind(value)} {shown(value)} of {name!r} would be read as the {_kind(read[name])} {shown(read[name])}"
             )
-    return "".join(
-        form.parameter_begin.replace("{name}", name) + text + form.parameter_ends.after(text)
-        for name, text in texts.items()
-    )
 
 
 def _kind(value: Any) -> str:
     return "string" if isinstance(value, str) else "JSON value"
 
 
-def _dumped(value: Any) -> str:
+def _dumped(value: Any, form: ToolFormat | None = None) -> str:
+    """Return the JSON text of a value, with the strings of a format if it is given."""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return text_of_value(value, strings="json" if form is None else form.strings)
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigurationError(
             f"the arguments are {shown(value)}, which is not JSON ({error}); allowed are JSON values"

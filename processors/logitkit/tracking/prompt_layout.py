@@ -25,12 +25,13 @@ class PromptLayout:
     Args:
         prompt: [B, P] integers, right-padded with -1. None: the first ids shown are the prompt.
         skip: The padding on the left: [B] integers, or a function from ids [R, L] to [R] integers. None: no padding.
+        sources: The number of sequences that differ in more than their ids, such as in their processors. None: they do not.
 
     Raises:
         ConfigurationError: An argument has a wrong shape or dtype, or impossible values.
     """
 
-    def __init__(self, prompt: Tensor | None, skip: Skip | None) -> None:
+    def __init__(self, prompt: Tensor | None, skip: Skip | None, sources: int | None = None) -> None:
         self._prompts = None if prompt is None else _prompts_of(_integers(prompt, "prompt", 2))
         self._given_skip = skip
         self._skip = _integers(skip, "skip", 1) if isinstance(skip, Tensor) else None
@@ -42,20 +43,21 @@ class PromptLayout:
             raise ConfigurationError(
                 f"skip is {self._skip.tolist()}; give the number of padding ids of each row, at least 0"
             )
-        # Whether prompts were given, and whether rows with equal ids may have different prompts or padding.
+        self._sources = sources
+        # Whether prompts were given, and whether rows with equal ids may have different prompts, padding or processors.
         self.explicit = self._prompts is not None
-        self.has_keys = self.explicit or self._skip is not None
+        self.has_keys = self.explicit or self._skip is not None or sources is not None
         self._keys: dict[int, Integers] = {}
 
     def with_prompt(self, prompt: Tensor) -> PromptLayout:
         """Return the layout with these prompts, [B, P], and the same padding."""
-        return PromptLayout(prompt, self._given_skip)
+        return PromptLayout(prompt, self._given_skip, self._sources)
 
     def keys(self, rows: int) -> Integers:
-        """Return a number for the given prompt and padding of each row, [R].
+        """Return a number for the given prompt, padding and processor of each row, [R].
 
         Raises:
-            BatchMismatch: The number of rows is not a multiple of the rows of the prompt or of `skip`.
+            BatchMismatch: The number of rows is not a multiple of the rows of the prompt or of `skip`, or of the processors.
         """
         keys = self._keys.get(rows)
         if keys is None:
@@ -64,6 +66,8 @@ class PromptLayout:
                 keys += self._skip[_spread(len(self._skip), rows, "skip")]
             if self._prompts is not None:
                 keys += _spread(len(self._prompts), rows, "prompt") << 32
+            if self._sources is not None:
+                keys = keys * self._sources + _spread(self._sources, rows, "the processor")
             self._keys = {rows: keys}
         return keys
 

@@ -14,7 +14,7 @@ from logitkit.protocol.context import Context, concatenate_context, largest, pad
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.state import concatenate, select
 
-__all__ = ["Request", "RequestTracker"]
+__all__ = ["Request", "RequestTracker", "stream_of"]
 
 S = TypeVar("S")
 
@@ -120,12 +120,12 @@ def _context_of(requests: Sequence[Request], vocabulary_size: int, device: torch
     context = Context.of([r.prompt for r in requests], vocabulary_size, device, largest(limits))
     return replace(
         context,
-        stream_ids=torch.tensor([_stream(r.key) for r in requests], dtype=torch.int64, device=device),
+        stream_ids=torch.tensor([stream_of(r.key) for r in requests], dtype=torch.int64, device=device),
         max_lengths=torch.tensor(limits, dtype=torch.int64, device=device) if None not in limits else None,
     )
 
 
-def _stream(key: Hashable) -> int:
+def stream_of(key: Hashable) -> int:
     """Return the random stream of a key. Python's own hash of a text differs between processes."""
     return int.from_bytes(blake2b(repr(key).encode(), digest_size=7).digest())
 

@@ -15,7 +15,7 @@ from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.calls import advance_checked
 from logitkit.protocol.context import Context
-from logitkit.protocol.processor import Processor
+from logitkit.protocol.processor import Processor, batch_size_of
 from logitkit.runtime.constraint_row import ConstraintRow
 from logitkit.runtime.single_row import can_step, first_state, row_of
 from logitkit.tracking.generation import Port, Room
@@ -102,7 +102,8 @@ class Tracker(Generic[S]):
         # A chain checks the calls of its processors itself.
         checks_itself = getattr(type(processor), "checks_parts", False) is True
         self._advance = processor.advance if checks_itself else partial(advance_checked, processor)
-        layout, room = PromptLayout(prompt, skip), Room(max_length, max_new_tokens)
+        layout = PromptLayout(prompt, skip, batch_size_of(processor))
+        room = Room(max_length, max_new_tokens)
         self._histories = Histories(processor, self._advance, layout, room, capacity, one_prompt, continued)
         self._continued = continued
         # Whether `step` can ever return a row.

@@ -15,9 +15,10 @@ from logitkit.vocabulary.trie import JoinedTokens, Trie
 
 __all__ = ["TokenSuffixes"]
 
-# The bytes that end strings, objects and arrays; and with them the one that ends a block of items.
+# The bytes that end strings, objects and arrays; and with them the one that ends a block of items, and those that end tool calls.
 ENDS = b'"}]'
 ENDS_OF_BLOCKS = b'"}],'
+ENDS_OF_CALLS = b'"}],)>'
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +42,14 @@ class TokenSuffixes:
     of_suffix: _Suffixes
 
     @classmethod
-    def of(cls, tokens: JoinedTokens, fewer: TokenSuffixes | None = None) -> TokenSuffixes:
+    def of(cls, tokens: JoinedTokens, ends: bytes = ENDS, fewer: TokenSuffixes | None = None) -> TokenSuffixes:
         """Find the suffixes of some tokens.
 
         Args:
             tokens: The tokens.
-            fewer: The suffixes without those after a comma, to find these too; the others keep their numbers.
+            ends: The bytes after which suffixes begin.
+            fewer: The suffixes after fewer bytes, which keep their numbers.
         """
-        ends = ENDS if fewer is None else ENDS_OF_BLOCKS
         first = () if fewer is None else fewer.texts
         is_end = np.zeros(256, np.bool_)
         is_end[[*ends]] = True

@@ -16,7 +16,7 @@ from logitkit.errors import VocabularyError
 from logitkit.parameters.scalars import as_integer
 from logitkit.vocabulary.shapes import Shapes
 from logitkit.vocabulary.special_tokens import SpecialNames
-from logitkit.vocabulary.token_suffixes import TokenSuffixes
+from logitkit.vocabulary.token_suffixes import ENDS_OF_BLOCKS, ENDS_OF_CALLS, TokenSuffixes
 from logitkit.vocabulary.trie import JoinedTokens, Trie
 
 __all__ = ["Vocabulary"]
@@ -211,7 +211,12 @@ class Vocabulary:
     @cached_property
     def token_suffixes_of_blocks(self) -> TokenSuffixes:
         """The same and those after commas, which end blocks of items; built on first use."""
-        return TokenSuffixes.of(self.joined, self.token_suffixes)
+        return TokenSuffixes.of(self.joined, ENDS_OF_BLOCKS, self.token_suffixes)
+
+    @cached_property
+    def token_suffixes_of_calls(self) -> TokenSuffixes:
+        """The same and those after the bytes with which tool calls end; built on first use."""
+        return TokenSuffixes.of(self.joined, ENDS_OF_CALLS, self.token_suffixes_of_blocks)
 
     @cached_property
     def spells_every_byte(self) -> bool:

@@ -160,6 +160,11 @@ class NestedDfa:
         return found
 
     @property
+    def end_bytes(self) -> bytes:
+        """The bytes that close a call in some state."""
+        return bytes(np.flatnonzero(NestedStep.is_end(self.step).any(axis=0)[self.byte_class]).tolist())
+
+    @property
     def shares(self) -> bool:
         """Whether strings or blocks of items are called, or characters are counted, which needs a token for each byte."""
         instances = self.instances

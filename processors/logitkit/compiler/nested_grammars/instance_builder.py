@@ -40,6 +40,9 @@ Ints = NDArray[np.int64]
 # A fragment is called if its instances would have more states than this in all. A call takes a place on the stack.
 LARGE_INSTANCES = 2_000
 
+# With more fragments than this, instances are called sooner: fragments divide the tokens into classes, which each state lists.
+FEW_FRAGMENTS = 8
+
 # An instance that counts characters takes as long as this many states: a token has one action for each number of characters.
 LARGE_COUNTED = 250
 
@@ -216,12 +219,12 @@ class InstanceBuilder:
         for number, _ in {(quote.fragment, quote.exits) for quote in quotes}:
             fragment = self.fragments[number]
             size[number] += fragment.size if fragment.counted is None else LARGE_COUNTED
+        large = LARGE_INSTANCES * FEW_FRAGMENTS // max(len(self.fragments), FEW_FRAGMENTS)
         begins = {quote.fragment for quote in quotes if quote.byte == QUOTE or self.fragments[quote.fragment].is_text}
         return {
             number
             for number in begins
-            if size[number] > max(LARGE_INSTANCES, self.fragments[number].size)
-            and len({*self.fragments[number].marks}) == 1
+            if size[number] > max(large, self.fragments[number].size) and len({*self.fragments[number].marks}) == 1
         }
 
     def _call(self, fragment: int, exits: tuple[int, ...]) -> tuple[int, int]:

@@ -33,7 +33,7 @@ class NestedRule:
     """The texts that consist of `opening` and a text of `body`. At least one text belongs to the body.
 
     Args:
-        opening: The bracket that the texts begin with, or the comma before a block of items.
+        opening: The bracket that the texts begin with, the comma before a block of items, or another first character.
         body: The rest, including the closing bracket, or the comma after the block. No text of the body continues after it.
         known_as: A name for the rule in all grammars that contain it, so that it is compiled once; None: it has no name.
         calls: The rules that it calls, in an order that belongs to that name.
@@ -42,7 +42,7 @@ class NestedRule:
             the same byte.
     """
 
-    opening: Literal["{", "[", ","]
+    opening: str
     body: Node
     known_as: Hashable = None
     calls: tuple[int, ...] = ()
@@ -74,7 +74,7 @@ class RenumberedRule:
     numbers: tuple[int, ...]
 
     @property
-    def opening(self) -> Literal["{", "[", ","]:
+    def opening(self) -> str:
         """The bracket that it begins with."""
         return self.inner.opening
 

@@ -1,4 +1,4 @@
-"""Arrays whose items a row remembers: where they begin, in an automaton over bytes.
+"""Arrays whose items a row remembers, and objects whose names: where they begin, in an automaton over bytes.
 
 The grammar of a schema says so by a label: a word that stands after the opening bracket of such an array. No text has its bytes,
 which are not UTF-8. So the states after these brackets are others than those after other brackets, and their numbers say what a
@@ -38,13 +38,17 @@ __all__ = [
 
 
 class Remembers(IntEnum):
-    """The items of an array that a row remembers, as the state after its bracket says."""
+    """The items of an array, or the names in an object, that a row remembers, as the state after its bracket says."""
 
     NOTHING = 0
     ALIKE = 1
     """Its items, which are of one kind in all places."""
     VARIED = 2
     """Its items, which are of other kinds in other places."""
+    NAMES = 3
+    """The names of the members of an object."""
+    SAME_NAMES = 4
+    """The names of the members of an object in which the same ones are possible in all places."""
 
 
 MIXED = (
@@ -79,7 +83,7 @@ def with_number(label: bytes, number: int) -> bytes:
 
 
 class MixedArrays(ConfigurationError):
-    """Arrays whose items must differ, and arrays whose items need not, begin in one place."""
+    """Arrays whose items must differ, and arrays whose items need not, begin in one place; or such objects."""
 
 
 def with_remembered_arrays(dfa: NestedDfa) -> NestedDfa:
@@ -99,7 +103,7 @@ def with_remembered_arrays(dfa: NestedDfa) -> NestedDfa:
         return dfa
     _check_alone(dfa, states)
     remembers = np.zeros(dfa.states, np.int8)
-    for kind in (Remembers.ALIKE, Remembers.VARIED):
+    for kind in Remembers:
         remembers[states[dfa.step[leads, dfa.byte_class[ord(f"{kind:d}")]] != DEAD]] = kind
     for _ in range(1 + DIGITS):
         _check_alone(dfa, leads)

@@ -93,6 +93,7 @@ class Unfolding:
         self.grammar, self.limits, self.tree_of = grammar, limits, tree_of
         self.alphabet = tree.alphabet
         self.moves: list[dict[int, int]] = []
+        self._labels = frozenset([number for number, word in enumerate(grammar.words) if is_label(word)])
         self._rows = tree.dfa.moves
         self._own = len(self._rows)
         # The class of each first character in the alphabet, as far as it was asked for.
@@ -132,8 +133,7 @@ class Unfolding:
             PatternTooLarge: A limit is exceeded.
         """
         row = self._gathered(members)
-        several = len(row.words) > 1 or row.calls or row.text
-        if several and any(is_label(self.grammar.words[word]) for word in row.words):
+        if not self._labels.isdisjoint(row.words) and (len(row.words) > 1 or row.calls or row.text):
             raise MixedArrays(MIXED)
         alone = len(row.calls) + len(row.words) < 2
         alike = self._alike(row) if (row.calls or row.words) and (row.text or not alone) else set()
@@ -185,6 +185,9 @@ class Unfolding:
         for _, mask in row.text:
             reading |= mask
         rules = [self.grammar.rules[call] for call in row.calls]
+        if not reading and all(type(rule) is Strings for rule in rules):
+            # As most often: names, and the strings beside them.
+            return set()
         openings = [*(rule.opening for rule in rules), *map(self._first_of, row.words)]
         taken = {opening for opening in {*openings} if reading >> self._class_of(opening) & 1} if reading else set()
         # A fragment of text is called only where nothing else begins with its byte.

@@ -22,7 +22,7 @@ may have no use: only a state that reads `"if"` alone leads to 12.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -72,35 +72,32 @@ class Words:
             targets: The state that each word leads to.
         """
         # A stack instead of recursion, because words may have long prefixes in common.
-        todo = [(state, 0, self._by_byte(frozenset(targets.items()), 0))]
+        todo = [(state, 0, frozenset(targets.items()))]
         while todo:
-            before, depth, groups = todo[-1]
-            group = next(groups, None)
-            if group is None:
-                todo.pop()
-                continue
-            target, is_fresh = self._state_after(group, depth + 1)
-            self._moves.append((before, self.texts[group[0][0]][depth], target))
-            if is_fresh:
-                todo.append((target, depth + 1, self._by_byte(frozenset(group), depth + 1)))
+            before, depth, ways = todo.pop()
+            for byte, group in self._by_byte(ways, depth):
+                if len(group) == 1:
+                    self._moves.append((before, byte, self._in_chain(group[0], depth + 1)))
+                    continue
+                # Most words begin with the same byte, a quote.
+                left = ways if len(group) == len(ways) else frozenset(group)
+                target = self._several.get((left, depth + 1))
+                if target is None:
+                    target = self._several[left, depth + 1] = self._new(1)
+                    todo.append((target, depth + 1, left))
+                self._moves.append((before, byte, target))
 
-    def _by_byte(self, ways: Ways, depth: int) -> Iterator[list[Way]]:
-        """Return words in groups that have the same byte at a depth."""
+    def _by_byte(self, ways: Ways, depth: int) -> Iterable[tuple[int, list[Way]]]:
+        """Return the bytes of words at a depth, each with the words that have it there."""
         groups: dict[int, list[Way]] = {}
+        texts = self.texts
         for way in ways:
-            groups.setdefault(self.texts[way[0]][depth], []).append(way)
-        return iter(groups.values())
-
-    def _state_after(self, ways: list[Way], depth: int) -> tuple[int, bool]:
-        """Return the state after `depth` bytes of some words, and whether the moves out of it must still be added."""
-        if len(ways) == 1:
-            return self._in_chain(ways[0], depth), False
-        key = frozenset(ways), depth
-        found = self._several.get(key)
-        if found is not None:
-            return found, False
-        found = self._several[key] = self._new(1)
-        return found, True
+            byte = texts[way[0]][depth]
+            if byte in groups:
+                groups[byte].append(way)
+            else:
+                groups[byte] = [way]
+        return groups.items()
 
     def _in_chain(self, way: Way, depth: int) -> int:
         """Return the state after `depth` bytes of a word, if no other word is possible there."""

@@ -16,7 +16,19 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.runtime.constraint_row import NO_IDS
-from logitkit.runtime.remembering.json_text import BACKSLASH, CLOSING, COMMA, OPENING, QUOTE, SPACE, JsonMode
+from logitkit.runtime.remembering.json_text import (
+    BACKSLASH,
+    CLOSING,
+    COMMA,
+    ESCAPED,
+    OPENING,
+    OUTSIDE,
+    QUOTE,
+    SPACE,
+    STRING,
+    JsonMode,
+)
+from logitkit.runtime.remembering.used_items import END
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ItemTokens", "Shape"]
@@ -35,12 +47,16 @@ class Shape(NamedTuple):
         is_whole: Whether a value may begin and end in the token.
         ends: Whether a value that began before it may end in it, at a comma or a closing bracket.
         has_space: Whether it has white space.
+        has_bracket: Whether it has a bracket.
+        only_opens: Whether no comma and no closing bracket is among these.
     """
 
     begins: int
     is_whole: bool
     ends: bool
     has_space: bool
+    has_bracket: bool
+    only_opens: bool
 
 
 class ItemTokens:
@@ -63,6 +79,7 @@ class ItemTokens:
         self._order = trie.tokens
         self.longest = trie.depth - 1
         self._known: BoundedCache[bytes, NDArray[np.int64]] = BoundedCache(REMEMBERED_BYTES)
+        self._openers: dict[bytes, NDArray[np.int64]] = {}
         # At most six for each token.
         self._shapes: dict[tuple[int, JsonMode, bool], Shape] = {}
 
@@ -73,12 +90,16 @@ class ItemTokens:
 
     def shaped(self, mode: JsonMode) -> NDArray[np.int64]:
         """Return the ids of tokens whose shape matters where they begin in a mode, ascending: for others, it is empty."""
-        return self._outside if mode is JsonMode.OUTSIDE else self._quoted
+        return self._outside if mode is OUTSIDE else self._quoted
 
-    @cached_property
-    def openers(self) -> NDArray[np.int64]:
-        """The ids of tokens in which an array with several items may begin, ascending: those with a bracket, and then a comma."""
-        return np.array([i for i, text in enumerate(self.texts) if text and b"," in text.partition(b"[")[2]], np.int64)
+    def openers(self, brackets: bytes) -> NDArray[np.int64]:
+        """Return the ids of tokens in which several items or members may begin, ascending: a bracket, and then a comma."""
+        found = self._openers.get(brackets)
+        if found is None:
+            opens = re.compile(b"[%s].*," % re.escape(brackets), re.DOTALL).search
+            ids = [i for i, text in enumerate(self.texts) if text and opens(text)]
+            found = self._openers[brackets] = np.array(ids, np.int64)
+        return found
 
     @cached_property
     def numeric(self) -> NDArray[np.int64]:
@@ -108,6 +129,19 @@ class ItemTokens:
             found = self._known.keep(text, self._order[first:last].astype(np.int64), 8 * (last - first) + 100)
         return found
 
+    def going_on(self, text: bytes) -> NDArray[np.int64]:
+        """Return the ids of tokens that begin with a text, or with one and a comma or bracket if it is a number with `END`."""
+        if not text.endswith(END):
+            return self.beginning_with(text)
+        if len(text) > self.longest:
+            return NO_IDS
+        found = self._known.get(text)
+        if found is None:
+            ends = [self.beginning_with(text[:-1] + end) for end in (b",", b"]")]
+            found = np.concatenate(ends)
+            self._known.keep(text, found, 8 * len(found) + 100)
+        return found
+
     def shape(self, token: int, mode: JsonMode, begins_value: bool) -> Shape:
         """Return the shape of a token.
 
@@ -128,12 +162,13 @@ def _shape(text: bytes, mode: JsonMode, begins_value: bool) -> Shape:
     begins = -1
     # Whether a value has begun in the token, since the last comma.
     has_begun = begins_value
-    is_whole = ends = has_space = False
+    is_whole = ends = has_space = has_bracket = False
     for at, byte in enumerate(text):
-        if mode is JsonMode.ESCAPED:
-            mode = JsonMode.STRING
-        elif mode is JsonMode.STRING:
-            mode = JsonMode.ESCAPED if byte == BACKSLASH else JsonMode.OUTSIDE if byte == QUOTE else mode
+        has_bracket |= mode is OUTSIDE and (byte in CLOSING or byte in OPENING)
+        if mode is ESCAPED:
+            mode = STRING
+        elif mode is STRING:
+            mode = ESCAPED if byte == BACKSLASH else OUTSIDE if byte == QUOTE else mode
         elif byte in SPACE:
             has_space = True
         elif byte == COMMA or byte in CLOSING:
@@ -144,5 +179,5 @@ def _shape(text: bytes, mode: JsonMode, begins_value: bool) -> Shape:
         else:
             has_begun = True
             begins = len(text) - at - 1 if byte in OPENING and begins < 0 else begins
-            mode = JsonMode.STRING if byte == QUOTE else mode
-    return Shape(begins, is_whole, ends, has_space)
+            mode = STRING if byte == QUOTE else mode
+    return Shape(begins, is_whole, ends, has_space, has_bracket, not ends)

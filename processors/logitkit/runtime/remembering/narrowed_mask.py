@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from logitkit.runtime.logit_arrays import as_array
 from logitkit.runtime.row_mask import RowMask
 
 __all__ = ["NarrowedMask"]
@@ -34,23 +32,15 @@ class NarrowedMask(RowMask):
             mask.size, mask.forced, mask.probe, mask.allowed, mask.banned, mask.ceiling, of_state=mask, more=more
         )
 
-    def apply(self, row: NDArray[Any], never: Any, zero: Any, number: int | None = None) -> bool:
-        """Mask one row of logits in place; see `RowMask.apply`."""
-        assert self.of_state is not None
-        cut_off = self.of_state.apply(row, never, zero, number)
-        return self._narrow(row, never, zero) or cut_off
-
-    def masked(self, scores: Tensor) -> tuple[Tensor, bool]:
-        """Return new logits of one row of a model, masked; see `RowMask.masked`."""
-        assert self.of_state is not None
-        found, cut_off = self.of_state.masked(scores)
-        array, never, zero = as_array(found)
-        return found, self._narrow(array[0], never, zero) or cut_off
-
-    def _narrow(self, row: NDArray[Any], never: Any, zero: Any) -> bool:
-        row = row[: self.size]
+    def _end_if_empty(self, row: NDArray[Any], never: Any, zero: Any) -> bool:
+        # All other steps are those of the state's mask. `super` does not know a class with slots that a decorator makes.
         row[self.more] = never
-        return self._end_if_empty(row, never, zero)
+        return RowMask._end_if_empty(self, row, never, zero)  # noqa: SLF001 - its own
+
+    def keep_bits(self) -> NDArray[np.uint16]:
+        """Return the bits of the state's mask, which keeps them; see `RowMask.keep_bits`."""
+        assert self.of_state is not None
+        return self.of_state.keep_bits()
 
     def legal(self) -> NDArray[np.bool_]:
         """Return [V] bool, which ids are allowed."""

@@ -1,18 +1,13 @@
 """A row that remembers the items of arrays, and bans tokens after which an item would come again.
 
-The problem: a mask that depends on all items cannot be kept for a state. So the mask of the state is kept, and a few tokens are
-banned in addition.
-
-By hand, in `["ab","a` with one array open whose items must differ: used up is `"ab"`, of which `b"` is left. So all tokens that
-begin with `b"` are banned: `b"`, `b",` and `b"]`. In the same place, the token `","ab` may begin an item that is used up later in
-the token. There are few such tokens, and those that are not ruled out by their length are read byte by byte.
+By hand, for strings that must differ: until the bracket of the array, the row has no position. After `["ab","a`, its position
+says that `"ab"` is used up, and all tokens that begin with `b"` are banned (`banned_tokens`).
 
 Invariants: `position` is None where no array that remembers its items is open. Else it is in the state of the row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,18 +17,21 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.tables.mask_key import NO_LIMIT
 from logitkit.compiler.tokens.tables.packed_stacks import FRAME_BYTES, Packed, frames_of
 from logitkit.runtime.constraint_row import NO_IDS, StackRow
+from logitkit.runtime.remembering.banned_tokens import banned_tokens
 from logitkit.runtime.remembering.byte_steps import ByteSteps, steps_of
 from logitkit.runtime.remembering.item_position import ItemPosition
-from logitkit.runtime.remembering.json_text import AFTER_NUMBER, IN_NUMBER
+from logitkit.runtime.remembering.json_text import STRING
 from logitkit.runtime.remembering.narrowed_mask import NarrowedMask
-from logitkit.runtime.remembering.open_values import OpenArray
-from logitkit.runtime.remembering.respelling import may_be_respelled
-from logitkit.runtime.remembering.used_items import END, NEVER, UsedItems
+from logitkit.runtime.remembering.position_reader import PositionReader
+from logitkit.runtime.remembering.settled_numbers import is_settled
+from logitkit.runtime.remembering.text_pieces import EMPTY, Pieces
 from logitkit.runtime.row_mask import RowMask
 
 __all__ = ["Memory", "RememberingRow"]
 
-BRACKET = b"["
+LEAVES_STRING = b'"\\'
+# A saved text is read in parts of this many bytes.
+PART = 64
 
 
 class Memory(NamedTuple):
@@ -65,217 +63,189 @@ class RememberingRow(StackRow):
         memory: The text that it remembers.
     """
 
-    __slots__ = ("memory", "position")
+    __slots__ = ("_began", "_narrowed", "_written", "position")
 
     def __init__(
         self, registry: Any, slot: int, generation: int, current: int, stack: Packed, memory: Memory = NOTHING
     ) -> None:
         super().__init__(registry, slot, generation, current, stack, NO_LIMIT)
-        self.memory = memory
+        self._narrowed: RowMask | None = None
+        # The state and the depth at the first bracket, and the text from there on.
+        self._began, self._written = memory[:2], Pieces(None, memory.text, len(memory.text))
         self.position = self._read(memory) if memory.text else None
         if memory.text and self.position is None:
             # Its automaton does not allow the text, so which items are used up is unknown.
-            self.current, self.stack = DEAD, bytes(len(stack))
+            self._die()
+
+    @property
+    def memory(self) -> Memory:
+        """The text that it remembers."""
+        if self.position is None:
+            return NOTHING
+        if self._written.before is not None:
+            self._written = Pieces(None, self._written.text, self._written.length)
+            self._keep(steps_of(self.automaton), self.position)
+        return Memory(*self._began, self._written.last)
 
     def _read(self, memory: Memory) -> ItemPosition | None:
-        """Return the position after a text that was saved."""
+        """Return the position after a text that was saved, or None if the automaton does not allow it."""
         steps = steps_of(self.automaton)
         stack = _lowest(self.stack, memory.depth)
-        key = memory.state, stack, memory.text
-        found = steps.positions.get(key)
-        if found is None:
-            at: ItemPosition | None = ItemPosition.in_array(steps, memory.state, stack)
-            for byte in memory.text[1:]:
-                at = at and at.after(byte, steps)
-            if at is None:
+        at: ItemPosition | None = steps.positions.get((memory.state, stack, memory.text))
+        if at is not None:
+            return at
+        at = ItemPosition.after_bracket(steps, memory.state, stack)
+        for begin in range(1, len(memory.text), PART):
+            part = memory.text[begin : begin + PART]
+            state, stack = at.state, at.stack
+            for byte in part:
+                state, stack = steps.after(state, stack, byte)
+                if state < FIRST_STATE:
+                    return None
+            reader = PositionReader(at, steps)
+            if not reader.read(part, (state, stack)) or reader.read_bytes < len(part):
                 return None
-            found = self._kept(steps, key, at)
-        return found
+            at = reader.position(state, stack)
+            if not at.levels:
+                return None
+        self._keep(steps, at)
+        return at
+
+    def _keep(self, steps: ByteSteps, at: ItemPosition) -> None:
+        """Keep a position for rows that are read from tensors."""
+        key = self._began[0], _lowest(at.stack, self._began[1]), self._written.last
+        # Its items are parts of its text.
+        steps.positions.keep(key, at, 1000 + 2 * len(key[2]))
+
+    def _die(self) -> None:
+        self.current, self.stack = DEAD, bytes(len(self.stack))
+        self._mask, self.position = None, None
 
     def advance(self, token: int) -> None:
         """Advance by one token; see `ConstraintRow.advance`."""
-        if self.current < FIRST_STATE or token == -1:
+        state, stack, at = self.current, self.stack, self.position
+        if state < FIRST_STATE or token == -1:
             return
         automaton = self.automaton
+        self.current, self.stack = automaton.step(state, stack, token)
+        if self.current != state or self.stack != stack:
+            self._mask = None
+        self._narrowed = None
         steps = steps_of(automaton)
         text = steps.tokens.texts[token] or b""
-        is_free = True
-        if self.position is not None or BRACKET in text:
-            is_free = self._advance_by_bytes(text, steps)
-        super().advance(token)
-        self._mask = None
-        if not is_free and self.current >= FIRST_STATE:
-            self.current, self.stack = DEAD, bytes(len(self.stack))
         if self.current < FIRST_STATE:
-            self.position, self.memory = None, NOTHING
+            self.position = None
+        elif at is None:
+            if len(text.translate(None, steps.brackets)) < len(text):
+                self._advance_outside(text, steps, state, stack)
+        elif (
+            len(text.translate(None, LEAVES_STRING)) == len(text)
+            if at.mode is STRING
+            else (number := at.number) is not None
+            and not number.is_zero
+            and text.isdigit()
+            and not number.is_settled
+            and not is_settled(number, self.current, self.stack, steps)
+        ):
+            self.position = at.after_more(text, self.current, self.stack)
+            self._written = self._written.plus(text)
+            if self.position is None:
+                self._die()
+        else:
+            self._advance_inside(text, steps, at)
 
-    def _advance_by_bytes(self, text: bytes, steps: ByteSteps) -> bool:
-        """Read the text of a token, and return whether it is legal as far as items are concerned."""
-        reader = _TokenReader(steps, self.current, self.stack, self.position, self.memory)
-        if not reader.read(text):
-            return False
-        self.position, self.memory = reader.position, reader.memory
-        if self.position is not None:
-            key = self.memory.state, _lowest(self.position.stack, self.memory.depth), self.memory.text
-            self._kept(steps, key, self.position)
-        return True
+    def _advance_inside(self, text: bytes, steps: ByteSteps, at: ItemPosition) -> None:
+        """Go on inside of an array that remembers its items."""
+        reader, end = PositionReader(at, steps), (self.current, self.stack)
+        if not reader.read(text, end):
+            self._die()
+        elif reader.read_bytes < len(text):
+            # The array has ended, and another one may begin.
+            state, stack = steps.after_all(at.state, at.stack, text[: reader.read_bytes])
+            self.position = None
+            self._advance_outside(text[reader.read_bytes :], steps, state, stack)
+        else:
+            self.position = reader.position(*end)
+            self._written = self._written.plus(text)
+            if not self.position.levels:
+                self.position = None
 
-    @staticmethod
-    def _kept(steps: ByteSteps, key: tuple[int, Packed, bytes], at: ItemPosition) -> ItemPosition:
-        # Its items are parts of its text; a short one takes many times its length.
-        kept: ItemPosition = steps.positions.keep(key, at, 500 + 40 * len(key[2]))
-        return kept
+    def _advance_outside(self, text: bytes, steps: ByteSteps, state: int, stack: Packed) -> None:
+        """Go on outside of arrays that remember their items, from a state."""
+        found = _first_bracket(text, steps, state, stack)
+        if found is not None:
+            at, begin = found
+            self.position = at
+            self._began, self._written = (at.state, len(frames_of(at.stack))), EMPTY.plus(text[begin - 1 : begin])
+            if begin < len(text):
+                self._advance_inside(text[begin:], steps, at)
 
     def allows(self, token: int) -> bool:
         """Whether a token is legal."""
         if not super().allows(token):
             return False
         steps = steps_of(self.automaton)
-        text = steps.tokens.texts[token] or b""
-        if self.position is None and BRACKET not in text:
-            return True
-        return _TokenReader(steps, self.current, self.stack, self.position, self.memory).read(text)
+        return _may_follow(self.position, steps, self.current, self.stack, steps.tokens.texts[token] or b"")
 
-    def _made_mask(self) -> RowMask:
-        found, banned = super()._made_mask(), self.banned()
-        return NarrowedMask.narrowing(found, banned) if len(banned) else found
+    def mask(self, columns: int) -> RowMask | None:
+        """Return the mask of the row; see `ConstraintRow.mask`."""
+        found = super().mask(columns)
+        assert found is not None
+        known = self._narrowed
+        if known is not None and (known is found or (isinstance(known, NarrowedMask) and known.of_state is found)):
+            return known
+        banned = self.banned()
+        self._narrowed = NarrowedMask.narrowing(found, banned) if len(banned) else found
+        return self._narrowed
+
+    def forget_mask(self) -> None:
+        """Release the mask of the row, which takes memory."""
+        super().forget_mask()
+        self._narrowed = None
 
     def banned(self) -> NDArray[np.int64]:
         """Return the ids of tokens that the automaton allows, and after which an item would come again, and maybe of others."""
         if self.current < FIRST_STATE:
             return NO_IDS
         steps = steps_of(self.automaton)
-        found = [] if self.position is None else [*_ranges(self.position, steps)]
-        walked = [
-            token
-            for token in self._doubtful(steps)
-            if not _TokenReader(steps, self.current, self.stack, self.position, self.memory).read(
-                steps.tokens.texts[token] or b""
-            )
-        ]
-        if walked:
-            found.append(np.array(walked, np.int64))
-        return np.concatenate(found) if found else NO_IDS
+        if self.position is not None:
+            found, self.position = banned_tokens(self.position, steps)
+            return found
+        # Only an array or object that begins in the token can remember what is in it.
+        state, stack, texts = self.current, self.stack, steps.tokens.texts
+        openers = steps.openers(state, stack)
+        walked = [token for token in openers if not _may_follow(None, steps, state, stack, texts[token] or b"")]
+        return np.array(walked, np.int64) if walked else NO_IDS
 
-    def _doubtful(self, steps: ByteSteps) -> Iterator[int]:
-        """Yield the ids of tokens that must be read byte by byte."""
-        at = self.position
+
+def _may_follow(at: ItemPosition | None, steps: ByteSteps, state: int, stack: Packed, text: bytes) -> bool:
+    """Whether no item comes again in a text that the automaton allows, from a position or from a state without one."""
+    while text:
         if at is None:
-            # Only an array that begins in the token can remember its items.
-            yield from steps.openers(self.current, self.stack)
-            return
-        shaped = steps.shaped(self.current, self.stack, at.mode, at.begins_value)
-        yield from shaped.whole
-        if shaped.crossing:
-            harmless = _harmless(at, steps)
-            yield from (token for token, begins in shaped.crossing if begins > harmless)
-        if (at.begins_value or at.number) and any(items.used_up for _, items in _begun(at)):
-            yield from steps.numeric(self.current, self.stack)
-        if shaped.ends and may_be_respelled(at, steps):
-            yield from shaped.ends
+            found = _first_bracket(text, steps, state, stack)
+            if found is None:
+                return True
+            at, begin = found
+            state, stack, text = at.state, at.stack, text[begin:]
+        reader = PositionReader(at, steps)
+        if not reader.read(text):
+            return False
+        state, stack = steps.after_all(state, stack, text[: reader.read_bytes])
+        text, at = text[reader.read_bytes :], None
+    return True
 
 
-class _TokenReader:
-    """Reads the bytes of a token.
-
-    Args:
-        steps: The steps of the automaton.
-        state: The state before the token.
-        stack: The stack before it.
-        position: The position before it.
-        memory: The text that is remembered before it.
-    """
-
-    def __init__(
-        self, steps: ByteSteps, state: int, stack: Packed, position: ItemPosition | None, memory: Memory
-    ) -> None:
-        self.steps, self.state, self.stack = steps, state, stack
-        self.position, self.memory = position, memory
-
-    def read(self, text: bytes) -> bool:
-        """Read a text, and return whether it is legal."""
-        steps, at, begin = self.steps, self.position, 0
+def _first_bracket(text: bytes, steps: ByteSteps, state: int, stack: Packed) -> tuple[ItemPosition, int] | None:
+    """Return the position after the first bracket of an array or object that remembers, and its place in a text."""
+    if len(text.translate(None, steps.brackets)) < len(text):
         for place, byte in enumerate(text):
-            if at is None:
-                self.state, self.stack = steps.after(self.state, self.stack, byte)
-                if self.state < FIRST_STATE:
-                    return False
-                if byte == BRACKET[0] and steps.remembers(self.state):
-                    at, begin = ItemPosition.in_array(steps, self.state, self.stack), place
-                    self.memory = Memory(self.state, len(frames_of(self.stack)), b"")
-                continue
-            at = at.after(byte, steps)
-            if at is None:
-                return False
-            if not at.levels:
-                self.state, self.stack, at, self.memory = at.state, at.stack, None, NOTHING
-        self.position = at
-        if at is not None:
-            self.memory = self.memory._replace(text=self.memory.text + text[begin:])
-        return True
+            state, stack = steps.after(state, stack, byte)
+            if byte in steps.brackets and steps.remembers(state):
+                return ItemPosition.after_bracket(steps, state, stack), place + 1
+    return None
 
 
 def _lowest(stack: Packed, depth: int) -> Packed:
     """Return a stack with its lowest frames only."""
     width = len(stack)
     return stack[: FRAME_BYTES * depth].ljust(width, b"\0")
-
-
-def _begun(at: ItemPosition) -> Iterator[tuple[bytes, UsedItems]]:
-    """Yield the beginning of the current item of each open array that remembers its items, and the items."""
-    last = len(at.levels) - 1
-    for number, level in enumerate(at.levels):
-        if isinstance(level, OpenArray) and level.items is not None and not level.ended:
-            if level.begin >= 0:
-                yield at.text[level.begin :], level.items
-            elif number == last:
-                yield b"", level.items
-
-
-def _ranges(at: ItemPosition, steps: ByteSteps) -> Iterator[NDArray[np.int64]]:
-    """Yield the ids of tokens that begin with what is left of something that is used up."""
-    beginning_with, longest = steps.tokens.beginning_with, steps.tokens.longest
-    for begin, items in _begun(at):
-        for used in items.used_up:
-            if not used.startswith(begin) or len(used) > len(begin) + longest:
-                continue
-            rest = used[len(begin) :]
-            if at.is_settled and rest[:1] in IN_NUMBER:
-                # More digits of a settled number are not those of another number.
-                continue
-            if rest.endswith(END):
-                # Tokens with white space are read byte by byte.
-                yield beginning_with(rest[:-1] + b",")
-                yield beginning_with(rest[:-1] + b"]")
-            else:
-                yield beginning_with(rest)
-
-
-def _harmless(at: ItemPosition, steps: ByteSteps) -> int:
-    """Return how many bytes a token may begin an item with that cannot be used up by then, after it has ended one at most."""
-    found, has_choice = NEVER, _has_choice(at, steps)
-    for level in at.levels:
-        if not isinstance(level, OpenArray) or level.items is None:
-            continue
-        found = min(found, level.items.shortest - 1)
-        if level.items.varied or (level.ended and level.items.is_exhausted):
-            return -1
-        if not level.ended:
-            # The current item may make a beginning be used up that is longer than itself.
-            found = min(found, len(at.text) - level.begin if has_choice and level.begin >= 0 else -1)
-    return found
-
-
-def _has_choice(at: ItemPosition, steps: ByteSteps) -> bool:
-    """Whether at least two bytes may follow that lead to items which are not used: so one item more does not use up all."""
-    if at.is_settled:
-        return False
-    legal = steps.legal(at.state, at.stack)
-    others = legal.translate(None, AFTER_NUMBER + b"}")
-    ends = len(others) < len(legal)
-    used: set[int] = set()
-    for begin, items in _begun(at):
-        if len(begin) + 1 >= items.shortest:
-            used.update([one[-1] for one in items.used_up if len(one) == len(begin) + 1 and one.startswith(begin)])
-            ends &= begin + END not in items.used_up
-    return len(others) - len(used.intersection(others)) + ends > 1

@@ -160,8 +160,13 @@ class RememberingState(NamedTuple):
         for number, (slot, generation, stack, memory) in enumerate(columns):
             if memory == NOTHING:
                 continue
-            begins = slot != NEUTRAL and steps_of(registry.automaton(slot, generation)).is_beginning(memory.state)
-            if not (begins and 0 <= memory.depth <= len(frames_of(stack)) and memory.text.startswith(b"[")):
+            steps = None if slot == NEUTRAL else steps_of(registry.automaton(slot, generation))
+            if not (
+                steps is not None
+                and steps.is_beginning(memory.state)
+                and 0 <= memory.depth <= len(frames_of(stack))
+                and memory.text.startswith(b"{" if steps.remembers_names(memory.state) else b"[")
+            ):
                 raise StateFileError(
                     f"row {number} remembers a text that does not begin with an array that it remembers"
                 )

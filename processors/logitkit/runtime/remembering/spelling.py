@@ -9,22 +9,22 @@ becomes that text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from decimal import MAX_PREC, Context, Decimal
-from typing import TypeAlias
 
-__all__ = ["Member", "SpelledObjects", "spelled_number", "spelled_object"]
+from logitkit.runtime.remembering.known_objects import KnownObjects, Member, Members
 
-# The texts of a name and of its value.
-Member: TypeAlias = tuple[bytes, bytes]
-
-# The text of each object that has been written, by its members.
-SpelledObjects: TypeAlias = Mapping[frozenset[Member], bytes]
+__all__ = ["spelled_number", "spelled_object"]
 
 # Longer numbers are written with an exponent, whatever they look like, so that `1e999999` takes little memory.
 MOST_DIGITS = 4000
 
 _EXACT = Context(prec=MAX_PREC)
+
+# Most numbers have the one text of their value already: without an exponent, and with no zero at the end of a fraction.
+_is_spelled = re.compile(rb"(?!-0\Z)-?[0-9]+(\.[0-9]*[1-9])?").fullmatch
+_is_fraction = re.compile(rb"-?[0-9]+\.[0-9]+").fullmatch
 
 
 def spelled_number(text: bytes) -> bytes:
@@ -34,9 +34,14 @@ def spelled_number(text: bytes) -> bytes:
         >>> [spelled_number(text).decode() for text in (b"1.50", b"100", b"1e2", b"-0", b"12e-1", b"5e-9999")]
         ['1.5', '100', '100', '0', '1.2', '5e-9999']
     """
+    if len(text) <= MOST_DIGITS:
+        if _is_spelled(text):
+            return text
+        if _is_fraction(text):
+            # It ends with zeros.
+            short = text.rstrip(b"0").removesuffix(b".")
+            return b"0" if short == b"-0" else short
     digits = text.removeprefix(b"-")
-    if digits.isdigit() and len(digits) <= MOST_DIGITS and text != b"-0":
-        return text
     mantissa, _, power = digits.lower().partition(b"e")
     whole, _, fraction = mantissa.decode().partition(".")
     # The exponent may have more digits than Python reads as an integer.
@@ -56,9 +61,7 @@ def spelled_number(text: bytes) -> bytes:
     return found.encode() if digits == text else b"-" + found.encode()
 
 
-def spelled_object(
-    text: bytes, members: Sequence[Member], known: SpelledObjects
-) -> tuple[bytes, frozenset[Member] | None]:
+def spelled_object(text: bytes, members: Sequence[Member], known: KnownObjects) -> tuple[bytes, Members | None]:
     """Return the one text of an object, and its members if no equal object is known; None if its text says all.
 
     Args:
@@ -68,7 +71,8 @@ def spelled_object(
 
     Example:
         >>> members = ((b'"b"', b"1"), (b'"a"', b"2"))
-        >>> spelled_object(b'{"b":1,"a":2}', members, {frozenset(members): b'{"a":2,"b":1}'})
+        >>> known = KnownObjects().plus(frozenset(members), (b'"a"', b'"b"'), b'{"a":2,"b":1}')
+        >>> spelled_object(b'{"b":1,"a":2}', members, known)
         (b'{"a":2,"b":1}', None)
     """
     values = dict(members)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from types import MappingProxyType
+from typing import Any
 
 from logitkit.errors import ConfigurationError
 from logitkit.tools.formats.tool_format import ToolFormat
@@ -169,8 +171,8 @@ def detect(chat_template: str) -> ToolFormat:
     )
 
 
-def format_of(given: object, chat_template: str | None = None) -> ToolFormat:
-    """Return a format that is given by name, as itself, or as `"auto"` with a chat template.
+def format_of(given: object, chat_template: Any = None, response_template: Any = None) -> ToolFormat:
+    """Return a format that is given by name, as itself, or as `"auto"` with a response template, a chat template or a tokenizer.
 
     Raises:
         ConfigurationError: There is no such format.
@@ -178,13 +180,48 @@ def format_of(given: object, chat_template: str | None = None) -> ToolFormat:
     if isinstance(given, ToolFormat):
         return given
     if given == "auto":
-        if chat_template is None:
-            raise ConfigurationError("format is 'auto', which needs chat_template, the text of tokenizer.chat_template")
-        return detect(chat_template)
+        if chat_template is None and response_template is None:
+            raise ConfigurationError(
+                "format is 'auto', which needs chat_template, the text of tokenizer.chat_template, or the tokenizer; or "
+                "response_template, the dict of tokenizer.response_template"
+            )
+        return _automatic(chat_template, response_template)
     found = TOOL_FORMATS.get(given) if isinstance(given, str) else None
     if found is None:
         raise ConfigurationError(f"format is {given!r}; allowed are 'auto', {_known()}, and ToolFormat(...)")
     return found
+
+
+def _automatic(chat_template: Any, response_template: Any) -> ToolFormat:
+    """Return the format that a response template reads, that is derived from a chat template, or the known one it looks like."""
+    # By name: response templates stand on tools, which stand on this file.
+    module = import_module("logitkit.tools.response_templates")
+    spec = module.response_template_of(chat_template) if response_template is None else response_template
+    if spec is not None:
+        try:
+            return ToolFormat.from_response_template(spec, chat_template=chat_template)
+        except ConfigurationError as refused:
+            if chat_template is None:
+                raise
+            try:
+                return _from_chat_template(chat_template)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{error}. It was not read from the response template: {refused}") from None
+    return _from_chat_template(chat_template)
+
+
+def _from_chat_template(chat_template: Any) -> ToolFormat:
+    try:
+        return ToolFormat.from_chat_template(chat_template)
+    except ConfigurationError as error:
+        if not isinstance(chat_template, str):
+            chat_template = getattr(chat_template, "chat_template", None)
+        if not isinstance(chat_template, str):
+            raise
+        try:
+            return detect(chat_template)
+        except ConfigurationError as unknown:
+            raise ConfigurationError(f"{unknown}. It was not derived either: {error}") from None
 
 
 def _known() -> str:

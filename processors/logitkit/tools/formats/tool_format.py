@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Literal, get_args
+import re
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
-from logitkit.errors import ConfigurationError
 from logitkit.json_schema.layout import Whitespace
+from logitkit.json_schema.string_spellings import StringSpelling
+from logitkit.languages.raw_strings import RawStrings
 from logitkit.languages.value_ends import ValueEnds
-from logitkit.languages.xml_arguments import xml_arguments
-from logitkit.vocabulary.marker import encoded
+from logitkit.languages.xml_arguments import Literals
+from logitkit.tools.formats.call_ids import ID, NUMBER, pieces_of
+from logitkit.tools.formats.format_checks import Arguments, check_format
 
 __all__ = ["ToolFormat"]
-
-Arguments = Literal["json", "xml"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,27 +23,53 @@ class ToolFormat:
     r"""The format in which a model writes tool calls.
 
     A turn is reasoning, text and calls, in this order; each may be missing. The calls are `calls_begin`, one or more calls with
-    `separator` between them, and `calls_end`. A call is `call_begin`, the name, `name_end`, the arguments, and `call_end`.
+    `separator` between them, and `calls_end`. A call is `call_begin`, the name, `name_end`, the arguments, and `call_end`. In
+    these markers, `{id}` stands for an id that the model makes up, and `{number}` for the number of the call.
 
     Args:
         name: The name of the format.
-        call_begin: The text before the name of the tool.
-        name_end: The text between the name and the arguments.
+        call_begin: The text before the name of the tool. A format that has none, and no `calls_begin`, needs a `text_begin`.
+        name_end: The text between the name and the arguments; may be empty if that shows where the name ends.
         call_end: The text after the arguments.
+        name_again: For formats that write the name of a tool twice: after `name_end` the name stands again, then this text, then
+            the arguments. None: the name stands once.
         also: Other pairs of `call_begin` and `name_end` that models write too.
         calls_begin: The text before the first call.
         calls_end: The text after the last call.
         separator: The text between two calls; None: there is at most one call in a turn.
-        trigger: The text that starts the calls wherever it occurs, the first part of `calls_begin + call_begin`. None: calls can
-            only stand at the beginning of the turn.
+        trigger: The text that starts the calls wherever it occurs: the first part of `calls_begin`, or of `call_begin` if there
+            is no `calls_begin`. None: calls can only stand at the beginning of the turn.
+        leading_space: White space that the model may write before calls that no text precedes.
         text_begin: The text before the answer in a turn without calls.
-        arguments: `"json"`: one object. `"xml"`: a tag for each member, with strings as raw text.
-        parameter_begin: For XML, the text before a value; it contains `{name}`.
+        arguments: `"json"`: one object. `"json_string"`: a JSON string with the text of one object. `"xml"`: a tag for each
+            member, with strings as raw text. `"python"`: arguments with names, such as `city="Bonn", days=2`, with values as in
+            JSON.
+        parameter_begin: For XML and Python, the text before a value; it contains `{name}`.
+        parameter_kinds: For XML whose tags say what a value is: the words that stand for `{kind}` in `parameter_begin`. Two words
+            stand before strings and before other values, such as `("true", "false")`; six before a string, a number, a boolean,
+            null, an object and an array.
         parameter_end: For XML, the text after a value.
         parameter_end_also: For XML, another text after a value, which models write too: the same marker after other white space,
             such as `"</parameter>\n"`. As much white space before the marker belongs to the end as one of the two has. Only the
             one with more of it may follow a text of a custom tool with a grammar.
+        parameter_separator: For XML and Python, the text between two members.
+        literals: For XML and Python, how a value that is true, false or null is written: `"json"`, or `"python"` for `True`,
+            `False` and `None`. In XML, arrays and objects are JSON all the same, unless `strings` is `"python"`.
+        strings: How strings are written in JSON, in arrays and objects in XML, and in Python arguments. `"json"`: with all
+            characters as they are that JSON allows. `"ascii"`: with ASCII characters only, such as `\u00e9` for `é`, as
+            `json.dumps` does. `"python"`: as Python shows a string, in single quotes unless it holds some and no double quotes;
+            for XML and Python, where arrays and objects then have `True`, `False` and `None`, which needs `literals="python"`.
+        raw_strings: For XML, which strings may be raw text, for parsers that change others: `"any"`; `"trimmed"`: those without
+            white space at their ends; `"unlike_json"`: those that are not JSON either, as `5` or `[1]` are.
+        cdata: For XML, texts that a string contains only in a CDATA section: such a string stands between `<![CDATA[` and `]]>`,
+            and others do not. Where a member may be any string or an array or object, the latter contain none of these texts.
+        names: A pattern that names of tools match; None: any name is allowed.
+        parameter_names: For XML, a pattern that names of members match; None: any name is allowed.
+        free_of: Texts that occur in no string and no name of a member, such as a marker that ends a call for a parser even there.
+        text_free_of: Texts that do not occur in free text, such as a marker that begins something else for a parser.
         whitespace: The white space in JSON: `"compact"`, `"spaced"` or `"bounded"`, as in `JsonSchema`.
+        id_length: The length of ids, which are then letters and digits. None: they are 1 to 64 letters, digits and characters of
+            `_.-`.
         tokens: The markers that count only as special tokens, not when they are spelled in ordinary tokens. In all other
             markers, the name of a special token may be written either way.
         reasoning_begin: The marker before reasoning. The prompt may contain it already.
@@ -65,17 +93,30 @@ class ToolFormat:
     call_begin: str
     name_end: str
     call_end: str
+    name_again: str | None = None
     also: tuple[tuple[str, str], ...] = ()
     calls_begin: str = ""
     calls_end: str = ""
     separator: str | None = ""
     trigger: str | None = None
+    leading_space: str = ""
     text_begin: str = ""
     arguments: Arguments = "json"
     parameter_begin: str = "<parameter={name}>\n"
+    parameter_kinds: tuple[str, ...] = ()
+    literals: Literals = "json"
+    strings: StringSpelling = "json"
     parameter_end: str = "\n</parameter>\n"
     parameter_end_also: str | None = None
+    parameter_separator: str = ""
+    raw_strings: RawStrings = "any"
+    cdata: tuple[str, ...] = ()
+    names: str | None = None
+    parameter_names: str | None = None
+    free_of: tuple[str, ...] = ()
+    text_free_of: tuple[str, ...] = ()
     whitespace: Whitespace = "spaced"
+    id_length: int | None = None
     tokens: tuple[str, ...] = ()
     reasoning_begin: str = ""
     reasoning_end: str | None = None
@@ -85,71 +126,139 @@ class ToolFormat:
     verified: bool = False
 
     def __post_init__(self) -> None:
-        for argument in fields(self):
-            _check(argument.name, str(argument.type), getattr(self, argument.name))
-        for choice, allowed in ((self.arguments, get_args(Arguments)), (self.whitespace, get_args(Whitespace))):
-            if choice not in allowed:
-                raise ConfigurationError(f"{choice!r} is not allowed; allowed are {', '.join(map(repr, allowed))}")
-        if self.arguments == "xml":
-            self.parameter_ends.check("parameter_end")
-            xml_arguments({}, begin=self.parameter_begin, separator="")
-        self._check_markers()
-
-    def _check_markers(self) -> None:
-        if not self.name_end or not (self.calls_begin or self.call_begin):
-            raise ConfigurationError(
-                f"the format {self.name!r} has no text before or after the names of tools; it needs both"
-            )
-        if self.trigger == "" or self.reasoning_end == "":
-            raise ConfigurationError(
-                "trigger and reasoning_end must not be empty; give None if there is no such marker"
-            )
-        if self.trigger is None:
-            return
-        if self.calls_begin not in ("", self.trigger):
-            raise ConfigurationError(
-                f"trigger is {self.trigger!r}; it must be the same as calls_begin, {self.calls_begin!r}"
-            )
-        if not all((self.calls_begin + begin).startswith(self.trigger) for begin, _ in self.heads):
-            raise ConfigurationError(
-                f"trigger is {self.trigger!r}; it must be the first part of all calls, which begin with calls_begin, "
-                f"{self.calls_begin!r}, and call_begin, {self.call_begin!r}"
-            )
+        check_format(self)
 
     @property
     def heads(self) -> tuple[tuple[str, str], ...]:
         """The ways to begin a call: what stands before the name, and what stands after it."""
         return ((self.call_begin, self.name_end), *self.also)
 
+    def named(self, name: str, name_end: str) -> str:
+        """The text of a call from the name on, up to the arguments.
+
+        Args:
+            name: The name of the tool.
+            name_end: The text after it in this head.
+        """
+        return name + name_end + ("" if self.name_again is None else name + self.name_again)
+
+    @classmethod
+    def from_chat_template(cls, template: Any) -> ToolFormat:
+        """Derive the format in which a chat template writes calls, and prove it.
+
+        The template renders probes, and what it wrote shows every marker. Then it renders 200 random sets of calls: the format
+        must accept each, read the same calls, and refuse it with a byte of a marker changed. The template runs in a process of
+        its own, in jinja2's immutable sandbox, with limits of CPU time and memory. Results are kept by the whole text.
+
+        Args:
+            template: The text of the template, or a tokenizer of transformers, which also says which markers are special tokens.
+
+        Returns:
+            The format, with `verified=True`. If it is one of the known formats, that one.
+
+        Raises:
+            ConfigurationError: The template does not write calls, or a part of the format cannot be derived or proved; or jinja2
+                is not installed.
+
+        Example:
+            >>> import logitkit as lk
+            >>> form = lk.ToolFormat.from_chat_template(
+            ...     "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+            ...     "{% for c in m.tool_calls or [] %}<call>{{ c.function.name }} {{ c.function.arguments | tojson }}</call>"
+            ...     "{% endfor %}<end>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+            ... )
+            >>> form.call_begin, form.name_end, form.call_end, form.trigger, form.verified
+            ('<call>', ' ', '</call>', '<call>', True)
+        """
+        # By name: derivation stands on tools, which stand on this class.
+        found: ToolFormat = import_module("logitkit.tools.derivation").format_of_template(template)
+        return found
+
+    @classmethod
+    def from_response_template(cls, template: Any, *, chat_template: Any = None) -> ToolFormat:
+        """Read the format of calls from a response template of transformers, which says how a response is parsed.
+
+        A response template reads many spellings of a call. The format that is returned writes one of them: what `chat_template`
+        writes or what a known format writes, if the response template reads it, and otherwise the plainest one. It is proved on
+        random calls that what is written is read as the same calls. The patterns of the template are read, and never run.
+
+        Args:
+            template: The response template, as in `tokenizer.response_template`; or a tokenizer with one.
+            chat_template: The text of the model's chat template, or its tokenizer.
+
+        Returns:
+            The format, with the name `"response_template"`. Its constraint does not allow what transformers would read otherwise
+            than `Tools.parse`, such as a string with the marker that ends a call.
+
+        Raises:
+            ConfigurationError: It is not a response template, or has a part that a format cannot express, which is named.
+
+        Example:
+            >>> import logitkit as lk
+            >>> calls = {
+            ...     "open": "<call>",
+            ...     "close": "</call>",
+            ...     "content": "json",
+            ...     "repeats": True,
+            ...     "transform": {"type": "function", "function": "{content}"},
+            ... }
+            >>> form = lk.ToolFormat.from_response_template({"start_anchor": "<bot>", "fields": {"tool_calls": calls}})
+            >>> form.call_begin, form.name_end, form.call_end, form.free_of
+            ('<call>{"name": "', '", "arguments": ', '}</call>', ('</call>',))
+        """
+        module = import_module("logitkit.tools.response_templates")
+        found: ToolFormat = module.format_of_response_template(template, chat_template)
+        return found
+
+    @property
+    def after_names(self) -> tuple[str, ...]:
+        """The texts that may follow a name if `name_end` is empty: how arguments begin, and the end of a call without any."""
+        if self.arguments.startswith("json"):
+            return ("{" if self.arguments == "json" else '"',)
+        return (self.parameter_begin.partition("{name}")[0], self.call_end)
+
+    @property
+    def ends_names(self) -> bool:
+        """Whether none of the texts that may follow a name begins with a character of names."""
+        return all(text and not re.match(r"[\w.:/{-]", text) for text in self.after_names) or self.arguments.startswith(
+            "json"
+        )
+
+    @property
+    def fixed_texts(self) -> tuple[str, ...]:
+        """The texts that do not vary in the markers around names and arguments."""
+        whole = [self.separator or "", self.calls_end]
+        for begin, name_end in self.heads:
+            whole += [self.calls_begin + begin, begin, name_end]
+        whole.append(self.name_again or "")
+        whole += [self.call_end, self.call_end + self.calls_end]
+        return tuple(piece for text in whole for piece in pieces_of(text) if piece not in (ID, NUMBER))
+
+    @property
+    def kinds(self) -> tuple[str, ...] | None:
+        """The words before strings and before other values in XML, two or six; None: tags do not say what a value is."""
+        if len(self.parameter_kinds) == 6:
+            return self.parameter_kinds
+        return (self.parameter_kinds[0], self.parameter_kinds[-1]) if self.parameter_kinds else None
+
+    def kind_of(self, value: Any) -> str:
+        """The word before a value in XML; empty if tags do not say what a value is."""
+        words = self.kinds
+        if words is None:
+            return ""
+        if len(words) == 2:
+            return words[not isinstance(value, str)]
+        match value:
+            case str():
+                return words[0]
+            case None | bool():
+                return words[3 if value is None else 2]
+            case dict() | list():
+                return words[4 if isinstance(value, dict) else 5]
+            case _:
+                return words[1]
+
     @property
     def parameter_ends(self) -> ValueEnds:
         """The texts after a value in XML."""
         return ValueEnds.of(self.parameter_end, self.parameter_end_also)
-
-
-def _check(name: str, kind: str, value: object) -> None:
-    """Refuse an argument of a wrong type."""
-    if kind == "bool":
-        texts: list[object] = []
-        right = isinstance(value, bool)
-    elif kind.startswith("tuple"):
-        texts = list(value) if isinstance(value, tuple) else [None]
-        if name == "also":
-            right = all(isinstance(pair, tuple) and len(pair) == 2 for pair in texts)
-            texts = [text for pair in texts if isinstance(pair, tuple) for text in pair]
-        else:
-            right = all(texts)
-        right = right and isinstance(value, tuple)
-    else:
-        texts, right = [value], True
-        if value is None and kind == "str | None":
-            texts = []
-    if not right or not all(isinstance(text, str) for text in texts):
-        allowed = (
-            "a tuple of pairs of str"
-            if name == "also"
-            else kind.replace("tuple[str, ...]", "a tuple of str, none empty")
-        )
-        raise ConfigurationError(f"{name} is {value!r} of type {type(value).__name__}; allowed is {allowed}")
-    for text in texts:
-        encoded(name, str(text))

@@ -41,6 +41,7 @@ from logitkit.compiler.tokens.fragments.fragment_tokens import FragmentTokens, f
 from logitkit.compiler.tokens.linking.linked_fragment import ENTRIES_A_STEP, LinkedFragment, linked_fragment
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
+from logitkit.vocabulary.token_suffixes import ENDS_OF_BLOCKS
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["linked_classes"]
@@ -98,7 +99,12 @@ class _Link:
         is_text = [instances.fragments[fragment].is_text for fragment in instances.fragment.tolist()]
         ends = zip(instances.exits, is_text, strict=True)
         exits = np.array(sorted({leads for row, text in ends for leads in row if not text}), np.int64)
-        self.token_suffixes = vocabulary.token_suffixes_of_blocks if dfa.open_blocks else vocabulary.token_suffixes
+        self.token_suffixes = vocabulary.token_suffixes
+        if dfa.open_blocks:
+            are_blocks = {*dfa.end_bytes} <= {*ENDS_OF_BLOCKS}
+            self.token_suffixes = (
+                vocabulary.token_suffixes_of_blocks if are_blocks else vocabulary.token_suffixes_of_calls
+            )
         self.suffix_actions = SuffixActions(dfa, exits, self.token_suffixes, self.walk, actions)
         self.found = self._walked(self.owner >= 0)
         numbers = distinct(instances.fragment).tolist()

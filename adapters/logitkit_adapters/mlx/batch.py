@@ -1,4 +1,4 @@
-"""Batches in mlx-lm: prompts run one by one, and all rows step together in mlx-lm's own batch caches."""
+"""Batches in an mlx engine: prompts run one by one, and all rows step together in the engine's own batch caches."""
 
 from __future__ import annotations
 
@@ -7,36 +7,35 @@ from typing import Any
 
 import mlx.core as mx
 import torch
-from mlx_lm.models.cache import KVCache
 from torch import Tensor
 
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit_adapters.arrays import logits_to_torch
-from logitkit_adapters.mlx_lm.sequence import MlxLmEngine, MlxLmSequence
+from logitkit_adapters.mlx.sequence import MlxEngine, MlxSequence
 from logitkit_adapters.sessions.batch import BatchRun
 from logitkit_adapters.sessions.batch_of_sequences import CachedRow, SequenceBatches
 
-__all__ = ["MlxLmBatches"]
+__all__ = ["MlxBatches"]
 
 
-class MlxLmBatches(SequenceBatches):
-    """A model of mlx-lm. Its rows step together if all layers keep all positions, and otherwise one after another."""
+class MlxBatches(SequenceBatches):
+    """A model of an mlx engine. Its rows step together if all layers keep all positions, and otherwise one after another."""
 
-    engine: MlxLmEngine
+    engine: MlxEngine
 
     @property
     def row_by_row(self) -> bool:
         """Whether a forward pass runs one row: layers with a window or a recurrent state would see what follows an ended row."""
-        return any(type(layer) is not KVCache for layer in self.engine.make_cache())
+        return any(type(layer) is not self.engine.all_positions for layer in self.engine.make_cache())
 
     def run(self, state: SequenceState) -> BatchRun:
         """Return a run of the rows of a state."""
         if self.row_by_row:
             return super().run(state)
-        return MlxLmRun(self.engine, self.sequences(state), state.rows)
+        return MlxRun(self.engine, self.sequences(state), state.rows)
 
 
-class MlxLmRun:
+class MlxRun:
     """Rows being generated.
 
     Args:
@@ -45,10 +44,10 @@ class MlxLmRun:
         rows: The tokens of each row.
     """
 
-    def __init__(self, engine: MlxLmEngine, sequences: list[Any], rows: Sequence[Sequence[int]]) -> None:
+    def __init__(self, engine: MlxEngine, sequences: list[Any], rows: Sequence[Sequence[int]]) -> None:
         self._engine = engine
         # Sequences before the first step, and then their tokens and the caches of the layers.
-        self._sequences: list[MlxLmSequence] = sequences
+        self._sequences: list[MlxSequence] = sequences
         self._rows = [list(row) for row in rows]
         self._layers: list[Any] = []
 
@@ -66,7 +65,7 @@ class MlxLmRun:
             # Their caches have been copied.
             self._sequences = []
         fed = tokens.tolist()
-        output = self._engine.model(mx.array(fed)[:, None], cache=self._layers)[:, -1]
+        output = self._engine.forward(mx.array(fed)[:, None], self._layers)[:, -1]
         self._compute(output)
         for row, token, goes_on in zip(self._rows, fed, active.tolist(), strict=True):
             if goes_on:
@@ -91,12 +90,12 @@ class MlxLmRun:
             self._sequences = [self._sequence(place, row) for place, row in enumerate(self._rows)]
         return [CachedRow(sequence.save(), sequence.length) for sequence in self._sequences]
 
-    def _sequence(self, place: int, tokens: list[int]) -> MlxLmSequence:
+    def _sequence(self, place: int, tokens: list[int]) -> MlxSequence:
         """Return a row by itself."""
         cache = [layer.extract(place) for layer in self._layers]
         for layer in cache:
             layer.trim(layer.offset - len(tokens))
-        return MlxLmSequence(self._engine, tokens, cache)
+        return self._engine.sequence(self._engine, tokens, cache)
 
     def _compute(self, *outputs: mx.array) -> None:
         """Compute all arrays at once, since another thread may go on."""

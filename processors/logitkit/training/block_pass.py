@@ -1,0 +1,264 @@
+"""One pass of a block of logits through the processors of its rows, and the way back for its gradient.
+
+The forward pass runs each processor in place. On the way, it measures the mass that constraints keep. For a gradient, the pass is
+run again, and each processor leaves a *pullback*: a function from the gradient of its processed logits to that of its given ones.
+Applied from the last processor to the first, they are the chain rule. A mask needs none: the gradient of a masked logit is zero
+already, since its probability is. So where only logitkit's own processors run, the second pass leaves out all that mask, and
+applies the set of tokens that the first pass found to be legal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from logitkit.composition.empty_rows import end_rows
+from logitkit.errors import ConfigurationError
+from logitkit.protocol.calls import own_rows, process_checked
+from logitkit.protocol.declared import is_foreign, truncates
+from logitkit.protocol.processor import Processor, Role, name_of, role_of
+from logitkit.runtime.token_bits import unpacked
+from logitkit.training.constraint_run import ConstraintRun
+from logitkit.training.derivatives import Derivative, derivative_of
+from logitkit.training.kept_sets import LogSums, restrict
+from logitkit.training.state_blocks import StateBlock
+
+__all__ = ["BlockPass", "pass_back", "pass_forward"]
+
+Pullback = Callable[[Tensor], Tensor]
+
+# By the dtype of logits: that of their bits, the bit of the sign, and the bits of 1.
+ONES = {
+    torch.float32: (torch.int32, -(2**31), 0x3F800000),
+    torch.float64: (torch.int64, -(2**63), 0x3FF0000000000000),
+}
+
+
+@dataclass(eq=False)
+class BlockPass:
+    """What both passes of N rows of logits have in common.
+
+    Args:
+        logits: [N, V], processed so far.
+        block: Their states and contexts.
+        kept: [N, ceil(V / 32)] int32, the tokens that the sampler kept, or None.
+        room: [N, V] of the same dtype, which may be overwritten.
+    """
+
+    logits: Tensor
+    block: StateBlock
+    kept: Tensor | None
+    room: Tensor
+
+    def run(self) -> None:
+        """Run all processors of the chain."""
+        chain = self.block.group.chain
+        for place, (processor, state) in enumerate(zip(chain.processors, self.block.state, strict=True)):
+            # What truncations do is known from the kept sets.
+            if self.kept is None or not truncates(processor):
+                self.process(processor, state)
+            if chain.ends_rows_after(place):
+                own = own_rows("chain", len(self.logits), self.logits)
+                self.logits, ended = end_rows(own, chain.known_eos_ids)
+                if ended is not None:
+                    self.end(ended)
+
+    def process(self, processor: Processor[Any], state: Any) -> None:
+        """Run a processor."""
+        raise NotImplementedError
+
+    def end(self, rows: Tensor) -> None:
+        """Note that the chain has ended some rows, [N] bool, which had no token left."""
+
+    def undo(self, before: Tensor) -> Tensor:
+        """Give tokens that the sampler kept, but a processor masks now, the logits before it; return which these are, [N, V]."""
+        assert self.kept is not None
+        restored = unpacked(self.kept, before.shape[1]) & (self.logits == -torch.inf)
+        self.logits = torch.where(restored, before, self.logits)
+        return restored
+
+
+@dataclass(eq=False)
+class ForwardPass(BlockPass):
+    """A pass that measures.
+
+    Args:
+        log_mass: [N], the logarithm of the mass that constraints kept.
+        raised: [N] bool, the rows that had to end, in which no logit depends on the given ones.
+        sums: The `log_sums` of the processed logits, if they are known.
+        missing: [N] bool, the rows in which constraints mask a token that the sampler kept.
+    """
+
+    log_mass: Tensor
+    raised: Tensor
+    missing: Tensor
+    sums: LogSums | None = None
+    constraints: ConstraintRun | None = None
+
+    def process(self, processor: Processor[Any], state: Any) -> None:
+        """Run a processor, and measure a run of constraints at its end."""
+        own = derivative_of(processor)
+        if role_of(processor) is not Role.CONSTRAINT:
+            self.close()
+            self.sums = None
+        elif self.constraints is None:
+            self.constraints = ConstraintRun(self.logits, self.block, self.room)
+        if self.constraints is not None and own is Derivative.COMPARED:
+            self.constraints.keep_before(self.logits)
+        # Only functions and classes of users may mask by the trainer's logits without a role that says so.
+        before = self.logits.clone() if self.kept is not None and own is Derivative.BY_TORCH else None
+        self.logits = _sound(processor, process_checked(processor, state, self.logits, self.block.context))
+        if before is not None:
+            self.undo(before)
+
+    def end(self, rows: Tensor) -> None:
+        """Note that the sums have changed."""
+        self.sums = None
+
+    def close(self) -> None:
+        """Measure the mass that the last neighbouring constraints kept."""
+        if self.constraints is not None:
+            found = self.constraints.measure(self.logits, self.room)
+            self.constraints, self.sums = None, found.sums
+            self.log_mass, self.raised = self.log_mass + found.log_mass, self.raised | found.raised
+
+
+@dataclass(eq=False)
+class BackwardPass(BlockPass):
+    """A pass that leaves pullbacks.
+
+    Args:
+        leave_out: Whether all that mask are left out.
+        pullbacks: In the order of the processors.
+    """
+
+    leave_out: bool
+    pullbacks: list[Pullback] = field(default_factory=list)
+
+    def process(self, processor: Processor[Any], state: Any) -> None:
+        """Run a processor."""
+        derivative, context = derivative_of(processor), self.block.context
+        if self.leave_out and derivative is Derivative.SELECTION:
+            return
+        given = self.logits
+        if derivative in (Derivative.BY_TORCH, Derivative.BY_TENSORS):
+            self._by_torch(processor, state, derivative)
+            return
+        before = given.clone() if derivative is Derivative.COMPARED else None
+        if derivative is Derivative.ROW_SCALE:
+            self._scale(process_checked(processor, state, torch.ones_like(given[:, :1]), context))
+        elif derivative is Derivative.SIGN_SCALE:
+            self._scale(process_checked(processor, state, _signs(given), context).abs_())
+        self.logits = _sound(processor, process_checked(processor, state, given, context))
+        if before is not None:
+            changed = self.logits != before
+            self.pullbacks.append(lambda grad: grad.masked_fill_(changed, 0))
+
+    def end(self, rows: Tensor) -> None:
+        """Note that the logits of some rows do not depend on the given ones."""
+        self.pullbacks.append(lambda grad: grad.masked_fill_(rows[:, None], 0))
+
+    def pull_back(self, grad: Tensor) -> Tensor:
+        """Return the gradient of the given logits, [N, V], from that of the processed ones, which may be overwritten."""
+        for pullback in reversed(self.pullbacks):
+            grad = pullback(grad)
+        return grad
+
+    def _scale(self, slopes: Tensor) -> None:
+        self.pullbacks.append(lambda grad: grad.mul_(slopes))
+
+    def _by_torch(self, processor: Processor[Any], state: Any, derivative: Derivative) -> None:
+        leaf = self.logits.detach().clone().requires_grad_()
+        with _named_failure(processor), torch.enable_grad():
+            # A copy, because torch allows no writes to a leaf.
+            given = leaf.clone()
+            if derivative is Derivative.BY_TENSORS:
+                made: Tensor = processor.reshaped(state, given)  # type: ignore[attr-defined]
+            else:
+                made = process_checked(processor, state, given, self.block.context)
+        self.logits = _sound(processor, made.detach().clone())
+        restored = None if self.kept is None else self.undo(leaf.detach())
+
+        def pullback(grad: Tensor) -> Tensor:
+            found, inner = None, grad if restored is None else grad.masked_fill(restored, 0)
+            if made.requires_grad:
+                with _named_failure(processor):
+                    (found,) = torch.autograd.grad(made, leaf, inner, allow_unused=True)
+            # A logit at -inf stays there, whatever torch says of the operations on it.
+            own = torch.zeros_like(grad) if found is None else found.masked_fill(leaf == -torch.inf, 0)
+            return own if restored is None else torch.where(restored, grad, own)
+
+        self.pullbacks.append(pullback)
+
+
+def pass_forward(block: StateBlock, logits: Tensor, kept: Tensor | None, room: Tensor) -> ForwardPass:
+    """Run the processors of a block, and measure the mass that constraints keep.
+
+    Args:
+        block: The states of N rows.
+        logits: [N, V] of at least 32 bits, which may be overwritten.
+        kept: [N, ceil(V / 32)] int32, the tokens that the sampler kept, or None. Truncations do not run then.
+        room: [N, V] of the same dtype, which may be overwritten.
+
+    Returns:
+        The pass. Tokens outside of `kept` are at -inf in its logits.
+    """
+    nothing = torch.zeros_like(logits[:, 0], dtype=torch.bool)
+    made = ForwardPass(logits, block, kept, room, torch.zeros_like(logits[:, 0]), nothing, nothing)
+    made.run()
+    made.close()
+    if kept is not None:
+        made.logits, made.missing = restrict(made.logits, kept)
+        made.sums = None
+    return made
+
+
+def pass_back(
+    block: StateBlock, logits: Tensor, kept: Tensor | None, legal: Tensor | None, room: Tensor
+) -> BackwardPass:
+    """Run the processors of a block so that gradients can be pulled back.
+
+    Args:
+        block: The states of N rows, none of which had to end.
+        logits: [N, V] of at least 32 bits, which may be overwritten.
+        kept: As in `pass_forward`.
+        legal: [N, ceil(V / 32)] int32, the tokens that the forward pass left; then all that mask are left out.
+        room: [N, V] of the same dtype, which may be overwritten.
+    """
+    made = BackwardPass(logits, block, kept, room, legal is not None)
+    made.run()
+    sets = kept if legal is None else legal
+    if sets is not None:
+        made.logits, _ = restrict(made.logits, sets)
+    return made
+
+
+def _signs(logits: Tensor) -> Tensor:
+    """Return -1 for negative logits and 1 for others; on the CPU, this takes a quarter of the time of a comparison."""
+    dtype, sign, one = ONES[logits.dtype]
+    # The sum makes the zero with a sign positive. The sign and the bits of 1 are then the number.
+    signs = logits + 0.0
+    signs.view(dtype).bitwise_and_(sign).bitwise_or_(one)
+    return signs
+
+
+def _sound(processor: Processor[Any], logits: Tensor) -> Tensor:
+    """Return processed logits; NaN of functions and classes of users counts as -inf, as while sampling."""
+    return logits.masked_fill(logits.isnan(), -torch.inf) if is_foreign(processor) else logits
+
+
+@contextmanager
+def _named_failure(processor: Processor[Any]) -> Iterator[None]:
+    """Name the processor that torch cannot differentiate."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise ConfigurationError(
+            f"torch must differentiate {name_of(processor)}, but it fails ({error}); write it with torch operations, or, if "
+            "it only sets logits to -inf, give its class role = logitkit.Role.CONSTRAINT or TRUNCATION"
+        ) from error

@@ -1,0 +1,210 @@
+"""The log-probabilities of rollouts as a function that torch differentiates, without a copy of all logits.
+
+The forward pass goes through the logits in blocks of a few megabytes and keeps one number for each token. The backward pass goes
+through them again, processes each block anew, and writes its part of the gradient. Only the logits are saved between the two.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from logitkit.runtime.token_bits import legal_tokens, packed, width
+from logitkit.training.block_pass import pass_back, pass_forward
+from logitkit.training.derivatives import Derivative, derivative_of
+from logitkit.training.kept_sets import log_sums
+from logitkit.training.rollouts import Rollouts
+from logitkit.training.state_blocks import StateBlock, blocks_of
+
+__all__ = ["LogProbs", "Measured", "gradient", "measured", "sets_of"]
+
+# With more rows in a block, one indexing is faster than a copy of each row.
+FEW_ROWS = 64
+
+
+class Measured(NamedTuple):
+    """What a forward pass finds at each step, zero at padding.
+
+    Args:
+        log_probs: [B, T] float32, or float64 for logits of 64 bits.
+        forced: [B, T] bool.
+        log_mass: [B, T] in the dtype of `log_probs`.
+        faults: [B, T] bool: the token is illegal, the kept set has a token that constraints mask, or the logits are broken.
+        raised: [B, T] bool: the row had to end, so that no logit depends on the given ones.
+        legal: [B, T, ceil(V / 32)] int32, the tokens that were left, if a backward pass may use them; otherwise None.
+    """
+
+    log_probs: Tensor
+    forced: Tensor
+    log_mass: Tensor
+    faults: Tensor
+    raised: Tensor
+    legal: Tensor | None
+
+
+class LogProbs(torch.autograd.Function):
+    """The first four of `Measured` from logits, kept sets and rollouts. The first one is differentiable in the logits."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, kept: Tensor | None, rollouts: Rollouts
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return what a forward pass finds."""
+        with torch.autocast(logits.device.type, enabled=False):
+            found = measured(logits, kept, rollouts, with_legal=ctx.needs_input_grad[0] and kept is None)
+        log_probs, forced, log_mass, faults, raised, legal = found
+        ctx.save_for_backward(logits, kept, legal, forced | raised)
+        ctx.rollouts = rollouts
+        ctx.mark_non_differentiable(forced, log_mass, faults)
+        return log_probs, forced, log_mass, faults
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor, None, None]:
+        """Return the gradient of the logits."""
+        logits, kept, legal, constant = ctx.saved_tensors
+        # Only steps that have a signal. The host reads once which these are.
+        wanted = ((grad != 0) & ~constant).cpu() & (ctx.rollouts.tokens >= 0)
+        with torch.autocast(logits.device.type, enabled=False):
+            return gradient(logits, kept, legal, ctx.rollouts, grad, wanted), None, None
+
+
+def measured(logits: Tensor, kept: Tensor | None, rollouts: Rollouts, *, with_legal: bool) -> Measured:
+    """Run a forward pass.
+
+    Args:
+        logits: [B, T, V].
+        kept: [B, T, ceil(V / 32)] int32, or None.
+        rollouts: The rows.
+        with_legal: Whether to keep the legal tokens, if a backward pass may use them.
+    """
+    wide, shape, device = torch.promote_types(logits.dtype, torch.float32), logits.shape[:2], logits.device
+    log_probs, log_mass = (torch.zeros(shape, dtype=wide, device=device) for _ in range(2))
+    forced, faults, raised = (torch.zeros(shape, dtype=torch.bool, device=device) for _ in range(3))
+    legal = None
+    if with_legal and _may_leave_out(rollouts) and _masks(rollouts):
+        legal = torch.zeros((*shape, width(rollouts.columns)), dtype=torch.int32, device=device)
+    room = _Room(logits, wide)
+    for block in blocks_of(rollouts):
+        given, spare = room.rows_of(block)
+        broken = ~given.amax(1).isfinite()
+        made = pass_forward(block, given, sets_of(kept, block), spare)
+        sums = log_sums(made.logits, spare) if made.sums is None else made.sums
+        chosen = made.logits.gather(1, block.tokens[:, None])[:, 0]
+        found = (chosen - sums.top) - sums.above
+        at = block.rows, block.steps
+        log_probs[at], log_mass[at], raised[at] = found, made.log_mass, made.raised
+        # A token at -inf has no probability; NaN comes from a processor that returns +inf.
+        faults[at] = broken | made.missing | ~(found > -torch.inf)
+        forced[at] = _forced(made.logits, found)
+        if legal is not None:
+            legal[at] = packed(legal_tokens(made.logits))
+    return Measured(log_probs, forced, log_mass, faults, raised, legal)
+
+
+def gradient(
+    logits: Tensor, kept: Tensor | None, legal: Tensor | None, rollouts: Rollouts, grad: Tensor, wanted: Tensor
+) -> Tensor:
+    """Run a backward pass.
+
+    Args:
+        logits: [B, T, V].
+        kept: [B, T, ceil(V / 32)] int32, or None.
+        legal: The same of the tokens that the forward pass left, or None.
+        rollouts: The rows.
+        grad: [B, T], the gradient of the log-probabilities.
+        wanted: [B, T] bool on the CPU, the steps that have a gradient, none of them padding.
+
+    Returns:
+        The gradient of the logits.
+    """
+    result = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
+    _clear(result, ~wanted)
+    known = kept if legal is None and _may_leave_out(rollouts) else legal
+    room = _Room(logits, torch.promote_types(logits.dtype, torch.float32))
+    for block in blocks_of(rollouts, wanted):
+        given, spare = room.rows_of(block)
+        made = pass_back(block, given, sets_of(kept, block), sets_of(known, block), spare)
+        outer = grad[block.rows, block.steps].to(given.dtype)[:, None]
+        # The derivative of a log-probability by a logit: 1 for the token itself, less the probability of each token.
+        inner = torch.softmax(made.logits, 1, out=spare).mul_(-outer)
+        inner = made.pull_back(inner.scatter_add_(1, block.tokens[:, None], outer))
+        _write(result, block, inner)
+    return result
+
+
+def _may_leave_out(rollouts: Rollouts) -> bool:
+    """Whether a backward pass can leave out all that mask, because nothing else reads which tokens are masked."""
+    own = {Derivative.BY_TORCH, Derivative.COMPARED}
+    return all(derivative_of(p) not in own for group in rollouts.groups for p in group.chain.processors)
+
+
+def _masks(rollouts: Rollouts) -> bool:
+    return any(derivative_of(p) is Derivative.SELECTION for group in rollouts.groups for p in group.chain.processors)
+
+
+class _Room:
+    """Two tensors as large as a block, which all blocks share.
+
+    Args:
+        logits: [B, T, V].
+        wide: The dtype of the blocks.
+    """
+
+    def __init__(self, logits: Tensor, wide: torch.dtype) -> None:
+        self._logits, self._wide = logits.detach(), wide
+        self._spaces: tuple[Tensor, Tensor] | None = None
+
+    def rows_of(self, block: StateBlock) -> tuple[Tensor, Tensor]:
+        """Return the logits of a block, [N, V], copied into the first tensor, and the second one."""
+        count = len(block.rows)
+        if self._spaces is None or len(self._spaces[0]) < count:
+            size = (count, self._logits.shape[2])
+            first = torch.empty(size, dtype=self._wide, device=self._logits.device)
+            self._spaces = first, torch.empty_like(first)
+        given, spare = (space[:count] for space in self._spaces)
+        if count <= FEW_ROWS and given.is_cpu:
+            for line, row, step in zip(given, block.rows.tolist(), block.steps.tolist(), strict=True):
+                line.copy_(self._logits[row, step])
+        else:
+            given.copy_(self._logits[block.rows, block.steps])
+        return given, spare
+
+
+def _write(result: Tensor, block: StateBlock, grad: Tensor) -> None:
+    if len(grad) <= FEW_ROWS and grad.is_cpu:
+        for line, row, step in zip(grad, block.rows.tolist(), block.steps.tolist(), strict=True):
+            result[row, step].copy_(line)
+    else:
+        result[block.rows, block.steps] = grad.to(result.dtype)
+
+
+def _clear(result: Tensor, steps: Tensor) -> None:
+    """Set the gradient of some steps, [B, T] bool on the CPU, to zero."""
+    rows, columns = steps.nonzero(as_tuple=True)
+    if result.is_cpu and len(rows) <= FEW_ROWS * len(result):
+        for row, step in zip(rows.tolist(), columns.tolist(), strict=True):
+            result[row, step].zero_()
+    else:
+        result[rows.to(result.device), columns.to(result.device)] = 0
+
+
+def sets_of(sets: Tensor | None, block: StateBlock) -> Tensor | None:
+    """Return the sets of a block, [N, ceil(V / 32)] int32 on its device, from those of all steps."""
+    if sets is None:
+        return None
+    return sets[block.rows.to(sets.device), block.steps.to(sets.device)].to(block.rows.device)
+
+
+def _forced(logits: Tensor, log_probs: Tensor) -> Tensor:
+    """Return the rows with only one token above -inf, [N] bool."""
+    if not logits.is_cpu:
+        return (logits > -torch.inf).sum(1) == 1
+    # Only tokens with all the probability are worth a pass over their rows.
+    forced = log_probs == 0
+    certain = forced.nonzero()[:, 0]
+    if len(certain):
+        forced[certain] = torch.count_nonzero(logits[certain] > -torch.inf, dim=1) == 1
+    return forced

@@ -1,0 +1,205 @@
+"""Details of the engines' servers, checked against the engines' own code without starting a server."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from email.message import Message
+from functools import partial
+from io import BytesIO
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import logitkit as lk
+from logitkit_adapters.serving import served_model
+from logitkit_adapters.serving.admission import Admission
+from logitkit_adapters.serving.refusals import RefusedRequest
+from logitkit_adapters.serving.requests import ServedRequest
+from logitkit_adapters.serving.served_model import Options, ServedModel
+
+VOCABULARY = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[], ["Bearer key"], ["bearer key"], ["Bearer  key "], ["Bearer other"], ["key"], ["Bearer key", "Bearer other"]],
+)
+def test_llama_cpp_allows_the_keys_that_its_server_allows(values: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = pytest.importorskip("llama_cpp.server.app")
+    from fastapi import HTTPException, Request
+
+    from logitkit_adapters.serving.llama_cpp_server import _is_allowed
+    from logitkit_adapters.serving.middleware import _headers
+
+    monkeypatch.setattr(engine, "_server_settings", SimpleNamespace(api_key="key"))
+    scope = {"type": "http", "headers": [(b"authorization", value.encode()) for value in values]}
+
+    async def allowed() -> bool:
+        found = await engine.bearer_scheme(Request(scope))
+        try:
+            await engine.authenticate(SimpleNamespace(api_key="key"), found)
+        except HTTPException:
+            return False
+        return True
+
+    assert _is_allowed(_headers(scope)) == asyncio.run(allowed())
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"response_format": {}}', "response_format is {}"),
+        (b'{"logitkit": ""}', "logitkit is a text that is not JSON"),
+        (b'{"logitkit": {"choice": ["a"]}, "logitkit": null}', "the key 'logitkit' twice"),
+    ],
+)
+def test_mlx_lm_refuses_what_could_hide_a_constraint(
+    body: bytes, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mlx_lm")
+    from logitkit_adapters.serving.mlx_lm_server import Handler
+
+    monkeypatch.setattr(served_model, "Admission", partial(Admission, forks=False))
+    model = ServedModel(VOCABULARY, None, Options("hermes"))
+    answers: list[Any] = []
+    handler: Any = Handler.__new__(Handler)
+    handler.path, handler.headers, handler.rfile = "/v1/chat/completions", Message(), BytesIO(body)
+    handler.headers["Content-Length"] = str(len(body))
+    handler.response_generator = SimpleNamespace(
+        models=SimpleNamespace(of=lambda _: model), cli_args=SimpleNamespace(max_tokens=8)
+    )
+    handler.client_address = ("127.0.0.1", 1)
+    handler._answer_json = lambda status, answer, retry_after=None: answers.append((status, answer["error"]["message"]))
+    handler.do_POST()
+    ((status, said),) = answers
+    assert status == 400
+    assert message in said
+
+
+def test_mlx_lm_keeps_a_model_that_a_request_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mlx_lm")
+    from logitkit_adapters.serving.mlx_lm_models import MlxLmModels
+
+    monkeypatch.setattr(served_model, "Admission", partial(Admission, forks=False))
+    monkeypatch.setattr(MlxLmModels, "_read", lambda _, __: ServedModel(VOCABULARY, None, Options("hermes")))
+    models = MlxLmModels(SimpleNamespace(_model_map={}), Options())
+    used = models.of("one")
+    for other in ("two", "three", "four"):
+        models.of(other)
+    assert isinstance(used.processor(ServedRequest(({"regex": "a{3}"},))), lk.Regex)
+
+
+def test_mlx_lm_does_not_wait_for_a_model_that_takes_long_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mlx_lm")
+    from logitkit_adapters.serving.mlx_lm_models import MlxLmModels
+
+    free, read = threading.Event(), list[str]()
+
+    def slow(_: Any, path: str) -> Any:
+        read.append(path)
+        assert path != "slow" or free.wait(30)
+        return SimpleNamespace(path=path)
+
+    monkeypatch.setattr(MlxLmModels, "_read", slow)
+    models: Any = MlxLmModels(SimpleNamespace(_model_map={}), Options())
+    with ThreadPoolExecutor(3) as pool:
+        try:
+            waiting = [pool.submit(models.of, "slow") for _ in range(2)]
+            assert pool.submit(models.of, "other").result(10).path == "other"
+        finally:
+            free.set()
+        assert [each.result(10).path for each in waiting] == ["slow"] * 2
+    assert sorted(read) == ["other", "slow"]
+    assert not models._reading
+
+
+def test_a_closed_admission_refuses() -> None:
+    admission = Admission(VOCABULARY, forks=False)
+    admission.close()
+    for ask in (admission.processor, lambda asked: asyncio.run(admission.processor_async(asked))):
+        with pytest.raises(RefusedRequest) as caught:
+            ask(ServedRequest(({"regex": "a{3}"},)))
+        assert caught.value.status == 503
+
+
+class OneThread:
+    """The generation thread of the server, as far as `ServedGeneration` uses it."""
+
+    def __init__(self) -> None:
+        self.pool = ThreadPoolExecutor(1)
+
+    def submit(self, work: Any) -> None:
+        self.pool.submit(work)
+
+
+@pytest.fixture(scope="module")
+def small_model() -> tuple[Any, Any]:
+    pytest.importorskip("fastapi")
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from logitkit_adapters.demo import model_dir
+
+    return AutoModelForCausalLM.from_pretrained(model_dir()), AutoTokenizer.from_pretrained(model_dir())
+
+
+def generated(small_model: tuple[Any, Any], **settings: Any) -> tuple[str, str]:
+    """Return the text and the finish reason of a generation with a `generation_config` of the request's own."""
+    from transformers import GenerationConfig
+
+    from logitkit_adapters.serving.middleware import AdmittedRequest
+    from logitkit_adapters.serving.transformers_generation import ServedGeneration
+    from logitkit_adapters.transformers import vocabulary
+
+    model, tokenizer = small_model
+    tokens = vocabulary(tokenizer, model)
+    served: Any = SimpleNamespace(vocabulary=tokens)
+    request = AdmittedRequest(ServedRequest(), served, lk.Regex("[a-z]{12}", tokens))
+    config = GenerationConfig(eos_token_id=model.generation_config.eos_token_id, **settings)
+
+    async def run() -> tuple[str, str]:
+        manager = OneThread()
+        generation = ServedGeneration(request, model, tokenizer, tokenizer("A", return_tensors="pt"), config, manager)
+        try:
+            text = "".join([delta["content"] async for delta in generation.deltas()])
+        finally:
+            manager.pool.shutdown()
+        return text, generation.finish_reason
+
+    return asyncio.run(run())
+
+
+def test_transformers_does_not_mix_the_texts_of_two_sequences(small_model: tuple[Any, Any]) -> None:
+    with pytest.raises(ValueError, match=r"has one answer, but .* num_return_sequences=2"):
+        generated(small_model, num_return_sequences=2, do_sample=True, max_new_tokens=20)
+
+
+def test_transformers_says_that_an_answer_was_cut_off(small_model: tuple[Any, Any]) -> None:
+    text, reason = generated(small_model, max_new_tokens=30)
+    assert (len(text), reason) == (12, "stop")
+    text, reason = generated(small_model, max_length=4)
+    assert (len(text) < 12, reason) == (True, "length")
+
+
+def test_transformers_generates_nothing_for_a_client_that_left_before_its_answer_began() -> None:
+    from logitkit_adapters.serving.middleware import AdmittedRequest
+    from logitkit_adapters.serving.transformers_generation import ServedGeneration
+
+    submitted: list[Any] = []
+    manager = SimpleNamespace(submit=submitted.append)
+    request = AdmittedRequest(ServedRequest(), SimpleNamespace(vocabulary=VOCABULARY), None)  # type: ignore[arg-type]
+    inputs = {"input_ids": torch.tensor([[1]])}
+
+    async def leave() -> None:
+        generation = ServedGeneration(request, SimpleNamespace(), None, inputs, SimpleNamespace(), manager)
+        assert generation.prompt_tokens == 1
+        assert not submitted
+        waiting = asyncio.ensure_future(anext(generation.deltas()))
+        await asyncio.sleep(0)
+        assert len(submitted) == 1
+        waiting.cancel()
+
+    asyncio.run(leave())

@@ -1,0 +1,82 @@
+"""Features that only the server of mlx-lm has: prompt caches, drafts, requests that are generated alone, and other models."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import mlx.core as mx
+import openai
+import pytest
+
+from logitkit_adapters.demo import model_dir
+from logitkit_adapters.serving.guarded_hook import GuardedHook
+from logitkit_adapters.serving.mlx_lm_server import ConstrainedRequest
+from tests.serving.conftest import ENGINES
+from tests.serving.servers import Server
+
+pytestmark = pytest.mark.xdist_group("serve mlx-lm")
+only_mlx_lm = pytest.mark.parametrize("server", [each for each in ENGINES if "mlx-lm" in each.values], indirect=True)
+
+DATE = r" [0-9]{4}-[0-9]{2}-[0-9]{2}"
+# A penalty counts the prompt too, of which a cache and drafts hide a part.
+CONFIG = {"regex": DATE, "repetition_penalty": 1.3}
+
+
+@only_mlx_lm
+def test_a_cached_prompt_changes_nothing(server: Server) -> None:
+    prompt = "Anna was born on the 3rd of March 1999, and Ben was born on"
+    for more in ({}, {"seed": 1}):
+        asked: Any = {"max_tokens": 24, "extra_body": {"logitkit": CONFIG, **more}}
+        answers = [server.chat(prompt, **asked) for _ in range(2)]
+        texts = [answer.choices[0].message.content for answer in answers]
+        assert re.fullmatch(DATE, texts[0])
+        assert texts[0] == texts[1]
+        assert answers[1].usage.prompt_tokens_details.cached_tokens > 3
+
+
+@only_mlx_lm
+def test_drafts_change_nothing(server: Server) -> None:
+    plain = server.chat("Born on", max_tokens=24, extra_body={"logitkit": CONFIG})
+    drafted: Any = {"logitkit": CONFIG, "draft_model": str(model_dir())}
+    with ThreadPoolExecutor(4) as pool:  # requests with and without drafts take turns, and the model is loaded again
+        answers = pool.map(
+            lambda body: server.chat("Born on", max_tokens=24, extra_body=body), [drafted, {"logitkit": CONFIG}] * 2
+        )
+        texts = {answer.choices[0].message.content for answer in answers}
+    assert texts == {plain.choices[0].message.content}
+    assert re.fullmatch(DATE, texts.pop())
+
+
+@only_mlx_lm
+def test_probabilities_of_tokens(server: Server) -> None:
+    answer = server.chat("A:", max_tokens=4, logprobs=True, top_logprobs=2, extra_body={"logitkit": {"choice": ["ab"]}})
+    found = answer.choices[0].logprobs.content
+    assert len(found) == answer.usage.completion_tokens
+    assert found[-1].logprob == pytest.approx(0, abs=1e-5)  # nothing but EOS is possible
+
+
+@only_mlx_lm
+def test_a_model_that_is_not_there(server: Server) -> None:
+    with pytest.raises(openai.BadRequestError, match=r"the tokens of the model 'nobody/nothing' cannot be read"):
+        server.client.chat.completions.create(
+            model="nobody/nothing", messages=[{"role": "user", "content": "x"}], response_format={"type": "json_object"}
+        )
+
+
+def test_a_processor_that_fails_ends_its_own_row() -> None:
+    class Broken:
+        def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
+            raise RuntimeError("it broke")
+
+    request = ConstrainedRequest(None)
+    request.make_hook([1, 2], 8, [3])
+    assert request.hook is None  # without a processor
+
+    hook = GuardedHook(Broken(), ConstrainedRequest.only_ends([3]))
+    for _ in range(2):
+        logits = hook(mx.array([1, 2]), mx.zeros((1, 5), dtype=mx.float16))
+        assert logits.dtype == mx.float16
+        assert logits.tolist() == [[-mx.inf, -mx.inf, -mx.inf, 0, -mx.inf]]
+    assert str(hook.error) == "it broke"

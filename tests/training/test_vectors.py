@@ -1,0 +1,156 @@
+"""Replay of a few tokens, with numbers that are worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+import logitkit as lk
+
+# Tokens "a", "b", "c", and EOS.
+V = lk.Vocabulary([b"a", b"b", b"c", None], eos_ids=[3])
+LOGITS = torch.tensor([[[0.5, 0.2, 0.2, 0.1], [0.1, 0.4, 0.3, 0.2]]]).log()
+
+
+def replayed(
+    processor: lk.Processor, output: list[int], logits: Tensor = LOGITS, prompt: tuple[int, ...] = ()
+) -> lk.training.Replayed:
+    return lk.training.replay(processor, [prompt], [output], logits)
+
+
+def numbers(found: Tensor) -> list[float]:
+    return [round(math.exp(number), 6) for number in found[0].tolist()]
+
+
+def test_a_constraint_renormalizes_and_says_how_much_it_kept() -> None:
+    # At first "a" (0.5) and "b" (0.2) are legal; then only EOS.
+    found = replayed(lk.Regex("[ab]", V), [1, 3])
+    assert numbers(found.log_probs) == [round(0.2 / 0.7, 6), 1.0]
+    assert numbers(found.log_mass) == [0.7, 0.2]
+    assert found.forced.tolist() == [[False, True]]
+
+
+def test_two_constraints_share_one_mass() -> None:
+    # "a" (0.5) is left of all; then "b" (0.4) and EOS (0.2).
+    found = replayed(lk.chain(lk.BanTokens([2]), lk.Dfa({(0, 0): 1, (1, 1): 1}, 0, {1}, V)), [0, 1])
+    assert numbers(found.log_probs) == [1.0, round(0.4 / 0.6, 6)]
+    assert numbers(found.log_mass) == [0.5, 0.6]
+    assert found.forced.tolist() == [[True, False]]
+
+
+def test_the_mass_is_relative_to_the_logits_that_enter_the_constraint() -> None:
+    # A bias of log 2 makes "b" as likely as 0.4 in 1.2, and the constraint keeps 0.9 of that.
+    found = replayed(lk.chain(lk.LogitBias({1: math.log(2)}), lk.BanTokens([2, 3])), [1])
+    assert numbers(found.log_mass)[0] == round(0.9 / 1.2, 6)
+    assert numbers(found.log_probs)[0] == round(0.4 / 0.9, 6)
+
+
+def test_neither_temperature_nor_truncation_is_a_constraint() -> None:
+    found = replayed(lk.chain(lk.Temperature(0.5), lk.TopK(2)), [0])
+    # Squares of 0.5, 0.2 and 0.2: the two best tie with a third.
+    assert numbers(found.log_probs)[0] == round(0.25 / 0.33, 6)
+    assert numbers(found.log_mass)[0] == 1.0
+
+
+def test_a_penalty_counts_the_prompt_and_the_output_so_far() -> None:
+    logits = torch.tensor([[[2.0, -1.0, 0.0, 0.0], [2.0, -1.0, 0.0, 0.0]]])
+    found = replayed(lk.RepetitionPenalty(2.0), [1, 0], logits, prompt=(0,))
+    first = math.exp(1.0) + math.exp(-1.0) + 2
+    second = math.exp(1.0) + math.exp(-2.0) + 2
+    assert numbers(found.log_probs) == [round(math.exp(-1.0) / first, 6), round(math.exp(1.0) / second, 6)]
+
+
+@pytest.mark.parametrize(
+    ("processor", "logits", "expected"),
+    [
+        # The derivative of log p("b") by the logits: 1 for "b" less the probabilities, scaled.
+        (lk.BanTokens([2]), [0.5, 0.2, 0.2, 0.1], [-0.625, 0.75, 0.0, -0.125]),
+        (lk.Temperature(0.5), [0.5, 0.25, 0.25, 0.25], [-8 / 7, 12 / 7, -2 / 7, -2 / 7]),
+        (lk.FrequencyPenalty(1.0), [0.5, 0.25, 0.125, 0.125], [-0.5, 0.75, -0.125, -0.125]),
+    ],
+    ids=["mask", "scale", "shift"],
+)
+def test_gradients(processor: lk.Processor, logits: list[float], expected: list[float]) -> None:
+    given = torch.tensor([[logits]], dtype=torch.float64).log().requires_grad_()
+    replayed(processor, [1], given).log_probs.sum().backward()
+    assert given.grad is not None
+    torch.testing.assert_close(given.grad[0, 0], torch.tensor(expected, dtype=torch.float64), atol=1e-7, rtol=0)
+
+
+def test_the_gradient_of_a_repetition_penalty_depends_on_the_sign() -> None:
+    given = torch.tensor([[[2.0, -1.0, 0.0, 0.0]]], dtype=torch.float64).requires_grad_()
+    replayed(lk.RepetitionPenalty(2.0), [2], given, prompt=(0, 1, 3)).log_probs.sum().backward()
+    chances = torch.tensor([1.0, -2.0, 0.0, 0.0], dtype=torch.float64).softmax(0)
+    # Positive logits and zero are divided by 2, negative ones doubled; "c" did not occur.
+    slopes = torch.tensor([0.5, 2.0, 1.0, 0.5], dtype=torch.float64)
+    assert given.grad is not None
+    torch.testing.assert_close(given.grad[0, 0], (torch.eye(4, dtype=torch.float64)[2] - chances) * slopes)
+
+
+def test_a_row_that_must_end_carries_no_signal() -> None:
+    # No second "a" is legal and the prompt is over: the chain ends the row with EOS, at a logit that the model has no part in.
+    given = LOGITS.clone().requires_grad_()
+    found = replayed(lk.chain(lk.BanTokens([0, 1, 2]), lk.BanTokens([3]), eos_ids=[3]), [3], given)
+    found.log_probs.sum().backward()
+    assert found.log_probs[0, 0] == 0
+    assert found.forced[0, 0]
+    assert numbers(found.log_mass)[0] == 0.1
+    assert given.grad is not None
+    assert not given.grad.any()
+
+
+def test_one_of_several_ends_of_a_row_without_a_token_has_no_gradient() -> None:
+    given = LOGITS.clone().requires_grad_()
+    found = replayed(lk.chain(lk.BanTokens([0, 1]), lk.BanTokens([2, 3]), eos_ids=[2, 3]), [3], given)
+    found.log_probs.sum().backward()
+    assert numbers(found.log_probs)[0] == 0.5
+    assert numbers(found.log_mass)[0] == 0.3
+    assert given.grad is not None
+    assert not given.grad.any()
+
+
+def test_each_row_may_have_a_processor_of_its_own() -> None:
+    logits, outputs = LOGITS.repeat(3, 1, 1), [[0, 3], [1], [2, 3]]
+    each: list[lk.Processor] = [lk.Regex("a", V), lk.Temperature(1.0), lk.Regex("c", V)]
+    found = lk.training.replay(each, [[], [0], []], outputs, logits)
+    for row, processor in enumerate(each):
+        alone = lk.training.replay(processor, [[]], [outputs[row]], logits[row : row + 1])
+        for together, one in zip(found, alone, strict=True):
+            assert torch.equal(together[row], one[0])
+
+
+def test_padding_is_zero_and_has_no_gradient() -> None:
+    given = LOGITS.repeat(2, 1, 1).requires_grad_()
+    found = lk.training.replay(lk.Temperature(0.5), [[], []], torch.tensor([[1, 0], [0, -1]]), given)
+    found.log_probs.sum().backward()
+    assert found.log_probs[1, 1] == found.log_mass[1, 1] == 0
+    assert given.grad is not None
+    assert not given.grad[1, 1].any()
+    assert given.grad[1, 0].any()
+
+
+def test_the_first_end_counts_if_padding_is_an_end() -> None:
+    outputs = torch.tensor([[0, 3], [3, 3]])
+    found = lk.training.replay(lk.Regex("a?", V), [[], []], outputs, LOGITS.repeat(2, 1, 1), pad_id=3)
+    assert numbers(found.log_probs) == [round(0.5 / 0.6, 6), 1.0]
+    assert found.forced.tolist() == [[False, True], [False, False]]
+    assert found.log_probs[1].exp().tolist() == pytest.approx([0.1 / 0.6, 1.0])
+
+
+def test_prompts_may_be_padded_on_any_side() -> None:
+    logits = torch.tensor([[[2.0, 1.0, 0.0, -1.0]]]).repeat(4, 1, 1)
+    padded = torch.tensor([[3, 3, 0, 1], [0, 1, 3, 3], [-1, 0, 1, -1], [0, 1, -1, -1]])
+    found = lk.training.replay(lk.RepetitionPenalty(3.0), padded, [[2]] * 4, logits, pad_id=3)
+    plain = lk.training.replay(lk.RepetitionPenalty(3.0), [[0, 1]] * 4, [[2]] * 4, logits)
+    assert torch.equal(found.log_probs, plain.log_probs)
+
+
+def test_no_rows_and_no_steps() -> None:
+    for rows, steps in ((0, 2), (2, 0), (0, 0)):
+        logits = torch.zeros(rows, steps, 4, requires_grad=True)
+        found = lk.training.replay(lk.Regex("a", V), [[]] * rows, [[]] * rows, logits)
+        assert found.log_probs.shape == (rows, steps)
+        found.log_probs.sum().backward()

@@ -42,5 +42,5 @@ def test_the_page_shows_what_is_printed(
 def test_the_page_names_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     commands = re.findall(r"^    ([a-z-]+)(?:  |$)", capsys.readouterr().out, re.MULTILINE)
-    assert len(commands) == 7
+    assert len(commands) == 8
     assert all(f"`logitkit {command}" in PAGE for command in commands)

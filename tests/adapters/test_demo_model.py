@@ -20,6 +20,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "train-demo-model"
 FILES = {
     "config.json",
     "generation_config.json",
+    "model.onnx",
     "model.safetensors",
     "tokenizer.json",
     "tokenizer_config.json",

@@ -62,7 +62,7 @@ def test_wheel(built: Path) -> None:
     assert "Typing :: Typed" in classifiers
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert set(metadata.get_all("Provides-Extra", [])) == {
-        *("transformers", "mlx", "mlx-vlm", "llama-cpp", "onnx", "vllm", "explain", "all"),
+        *("transformers", "mlx", "mlx-vlm", "llama-cpp", "onnx", "vllm", "serve", "explain", "all"),
     }
     description = str(metadata.get_payload())
     assert "https://raw.githubusercontent.com/logitkit/logitkit/main/docs/pictures/explanation.svg" in description

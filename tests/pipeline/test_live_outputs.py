@@ -9,19 +9,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.batching.live_outputs import LiveOutputs, LiveRequest, Move, changed
+from logitkit.batching.live_outputs import LiveOutputs, LiveRequest, RowMove, changed
 from logitkit.errors import ProcessorError
 from tests.batches import COLUMNS, sound_logits
 from tests.examples import examples
 from tests.pipeline.following import Request, batch
 
 SIZE = 6
-moves = st.builds(Move, st.integers(0, SIZE - 1), st.integers(0, SIZE - 1), st.booleans()).filter(
+moves = st.builds(RowMove, st.integers(0, SIZE - 1), st.integers(0, SIZE - 1), st.booleans()).filter(
     lambda move: move.source != move.target
 )
 
 
-def simulated(places: list[Any], removed: list[int], added: list[tuple[int, Any]], moved: list[Move]) -> list[Any]:
+def simulated(places: list[Any], removed: list[int], added: list[tuple[int, Any]], moved: list[RowMove]) -> list[Any]:
     """Change a list of places, of which the empty ones are None."""
     found = list(places)
     for place in removed:
@@ -45,7 +45,7 @@ rows = st.one_of(st.none(), st.integers(0, 99))
     st.lists(moves, max_size=5),
 )
 def test_a_change_is_that_of_a_list(
-    places: list[Any], removed: list[int], added: list[tuple[int, Any]], moved: list[Move]
+    places: list[Any], removed: list[int], added: list[tuple[int, Any]], moved: list[RowMove]
 ) -> None:
     found = changed({place: row for place, row in enumerate(places) if row is not None}, removed, added, moved)
     assert [found.get(place) for place in range(SIZE)] == simulated(places, removed, added, moved)
@@ -75,7 +75,7 @@ def test_rows_are_as_alone(random: Any, seed: int) -> None:
                 number += 1
                 added.append((place, request))
         pairs = [random.sample(range(SIZE), 2) for _ in range(random.randrange(3))]
-        moved = [Move(source, target, random.random() < 0.5) for source, target in pairs]
+        moved = [RowMove(source, target, random.random() < 0.5) for source, target in pairs]
         after = simulated(whole, removed, added, moved)
         # A batch has no row after its last one, and may have empty ones before it.
         size = max((place + 1 for place, request in enumerate(after) if request is not None), default=0)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from logitkit.batching.slot_rows import LogitRows, SlotRows
+from logitkit.batching.slot_rows import CallRows, SlotRows
 from tests.batches import COLUMNS, sound_logits
 from tests.examples import examples
 from tests.pipeline.following import Request, batch
@@ -78,7 +78,7 @@ class Engine:
                 self.reading.discard(slot)
             rows += [(slot, n, last + n, token) for n, token in enumerate([text[last], *drafts])]
         columns = [torch.tensor(column, dtype=torch.int32) for column in zip(*rows, strict=True)]
-        call = LogitRows([slot for slot, _ in plan], *columns)
+        call = CallRows([slot for slot, _ in plan], *columns)
         logits = sound_logits(seed, (len(rows), COLUMNS), torch.float32)
         found = self.rows.process_logits(logits.clone(), call, self.history)
         assert torch.equal(found, self.rows.process_logits(logits.clone(), call, self.history))
@@ -121,7 +121,7 @@ def test_slots_without_processors_are_not_touched() -> None:
     rows.remove(2)
     rows.begin_step()
     logits, column = torch.ones(1, COLUMNS), torch.tensor([2])
-    call = LogitRows([2], column, torch.tensor([0]), torch.tensor([4]), torch.tensor([5]))
+    call = CallRows([2], column, torch.tensor([0]), torch.tensor([4]), torch.tensor([5]))
     assert rows.process_logits(logits, call, torch.zeros(SLOTS, LONGEST, dtype=torch.int32)) is logits
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from logitkit.batching.batch import BatchedRequests
-from logitkit.batching.live_outputs import LiveOutputs, LiveRequest, Move
+from logitkit.batching.live_outputs import LiveOutputs, LiveRequest, RowMove
 from logitkit.batching.ragged import known_tokens
 from logitkit_adapters.vllm.configurations import Configurations
 from logitkit_adapters.vllm.requests import Requests
@@ -43,7 +43,7 @@ class V1Rows:
             update: vLLM's `BatchUpdate`: removed requests, then added ones, then moved ones; the latter two may replace others.
         """
         added = [(index, self._new(params, prompt, output)) for index, params, prompt, output in update.added]
-        moved = [Move(source, target, direction.name == "SWAP") for source, target, direction in update.moved]
+        moved = [RowMove(source, target, direction.name == "SWAP") for source, target, direction in update.moved]
         self.rows.change(update.batch_size, update.removed, added, moved)
 
     def _new(self, params: Any, prompt: Sequence[int] | None, output: list[int]) -> LiveRequest | None:

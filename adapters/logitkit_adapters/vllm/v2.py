@@ -11,7 +11,7 @@ from torch import Tensor
 
 from logitkit.batching.batch import BatchedRequests
 from logitkit.batching.entering import NewRequest
-from logitkit.batching.slot_rows import LogitRows, SlotRows
+from logitkit.batching.slot_rows import CallRows, SlotRows
 from logitkit.protocol.processor import Processor
 from logitkit_adapters.vllm.configurations import Configurations
 from logitkit_adapters.vllm.requests import Requests
@@ -65,7 +65,7 @@ class V2Slots:
             ctx: vLLM's `LogitsContext`, which says whose rows these are.
         """
         slots, drafted = ctx.expanded_idx_mapping, ctx.expanded_local_pos
-        call = LogitRows(ctx.idx_mapping_np.tolist(), slots, drafted, ctx.pos, ctx.input_ids)
+        call = CallRows(ctx.idx_mapping_np.tolist(), slots, drafted, ctx.pos, ctx.input_ids)
         return self._rows.process_logits(logits, call, self._states.all_token_ids.gpu)
 
 

@@ -16,9 +16,9 @@ from logitkit.batching.batch import BatchedRequests as BatchedRequests
 from logitkit.batching.entering import NewRequest as NewRequest
 from logitkit.batching.live_outputs import LiveOutputs as LiveOutputs
 from logitkit.batching.live_outputs import LiveRequest as LiveRequest
-from logitkit.batching.live_outputs import Move as Move
+from logitkit.batching.live_outputs import RowMove as RowMove
 from logitkit.batching.row_processors import RowProcessors as RowProcessors
-from logitkit.batching.slot_rows import LogitRows as LogitRows
+from logitkit.batching.slot_rows import CallRows as CallRows
 from logitkit.batching.slot_rows import SlotRows as SlotRows
 from logitkit.batching.state_bank import StateBank as StateBank
 from logitkit.batching.steps import ORDER as ORDER
@@ -31,8 +31,8 @@ __all__ = [
     "Ending",
     "LiveOutputs",
     "LiveRequest",
-    "LogitRows",
-    "Move",
+    "CallRows",
+    "RowMove",
     "NewRequest",
     "RowProcessors",
     "SlotRows",

@@ -19,12 +19,12 @@ from logitkit.batching.entering import NewRequest
 from logitkit.batching.ragged import known_tokens, ragged
 from logitkit.errors import ProcessorError
 
-__all__ = ["LiveOutputs", "LiveRequest", "Move", "changed"]
+__all__ = ["LiveOutputs", "LiveRequest", "RowMove", "changed"]
 
 T = TypeVar("T")
 
 
-class Move(NamedTuple):
+class RowMove(NamedTuple):
     """A row of a batch that moves.
 
     Args:
@@ -39,7 +39,7 @@ class Move(NamedTuple):
 
 
 def changed(
-    rows: Mapping[int, T], removed: Iterable[int], added: Iterable[tuple[int, T | None]], moved: Iterable[Move]
+    rows: Mapping[int, T], removed: Iterable[int], added: Iterable[tuple[int, T | None]], moved: Iterable[RowMove]
 ) -> dict[int, T]:
     """Return the rows of a batch after a change: rows are removed, then added, then moved, one by one.
 
@@ -50,7 +50,7 @@ def changed(
         moved: Moves, whether the rows are followed or not.
 
     Example:
-        >>> changed({0: "a", 1: "b"}, removed=[0], added=[(2, "c")], moved=[Move(2, 0, False), Move(0, 1, True)])
+        >>> changed({0: "a", 1: "b"}, removed=[0], added=[(2, "c")], moved=[RowMove(2, 0, False), RowMove(0, 1, True)])
         {1: 'c', 0: 'b'}
     """
     found = dict(rows)
@@ -132,7 +132,7 @@ class LiveOutputs:
         size: int,
         removed: Iterable[int],
         added: Iterable[tuple[int, LiveRequest | None]],
-        moved: Iterable[Move],
+        moved: Iterable[RowMove],
     ) -> None:
         """Apply a change of the batch, as in `changed`.
 

@@ -17,10 +17,10 @@ from logitkit.batching.batch import BatchedRequests
 from logitkit.batching.entering import NewRequest
 from logitkit.batching.ragged import drafts_before, rows_by_slot, tokens_between
 
-__all__ = ["LogitRows", "SlotRows"]
+__all__ = ["CallRows", "SlotRows"]
 
 
-class LogitRows(NamedTuple):
+class CallRows(NamedTuple):
     """Whose rows the logits of a call are. Numbers of tensors are of any integer dtype.
 
     Args:
@@ -57,7 +57,7 @@ class SlotRows:
         >>> rows.begin_step()
         >>> history = torch.tensor([[0, 0]] * 3 + [[0, 2]])
         >>> slots, positions = torch.tensor([3]), torch.tensor([1])
-        >>> call = LogitRows([3], slots, torch.tensor([0]), positions, tokens=torch.tensor([2]))
+        >>> call = CallRows([3], slots, torch.tensor([0]), positions, tokens=torch.tensor([2]))
         >>> rows.process_logits(torch.ones(1, 3), call, history).tolist()
         [[1.0, 1.0, 0.5]]
     """
@@ -121,7 +121,7 @@ class SlotRows:
         self._begin.index_copy_(0, slots, begin)
         self._seen.index_copy_(0, slots, begin)
 
-    def process_logits(self, logits: Tensor, call: LogitRows, history: Tensor) -> Tensor:
+    def process_logits(self, logits: Tensor, call: CallRows, history: Tensor) -> Tensor:
         """Process the logits, in place if that is faster.
 
         Args:

@@ -17,6 +17,7 @@ from tests.sessions.engines import ENGINES, loaded
 
 PROMPT = "The price of"
 LIMIT = 4
+EOS = 2
 
 
 def ids() -> list[int]:
@@ -104,8 +105,8 @@ def test_a_broken_processor_is_named(front_end: str, wrong: str, caplog: pytest.
         written: list[int] = []
         with pytest.raises(ProcessorError, match=message):
             FRONT_ENDS[front_end](broken, written)
-        # A wrong `advance` shows after the first token.
-        assert len(written) <= ("advances" in wrong)
+        # A wrong `advance` shows after the first token. Continuous batching ends such a request, beside which others go on.
+        assert len(written) <= ("advances" in wrong) or (front_end, written) == ("continuous batching", [EOS])
 
 
 @pytest.mark.parametrize("front_end", FRONT_ENDS)

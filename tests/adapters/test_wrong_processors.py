@@ -44,9 +44,15 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("given", REFUSED)
-@pytest.mark.parametrize("front_end", FRONT_ENDS)
+# A list has the processors of rows, and a function returns those of requests.
+TAKEN = {("transformers logits_processor", "a list"), ("transformers continuous_batching", "a function")}
+CASES = [(front_end, given) for front_end in FRONT_ENDS for given in REFUSED if (front_end, given) not in TAKEN]
+
+
+@pytest.mark.parametrize(("front_end", "given"), CASES)
 def test_it_says_what_to_give(front_end: str, given: str) -> None:
     make, advice = REFUSED[given]
+    if (front_end, given) == ("transformers logits_processor", "a list of hooks"):
+        advice = "give the processor that the hook was made from"
     with pytest.raises(ConfigurationError, match=advice):
         FRONT_ENDS[front_end](make())

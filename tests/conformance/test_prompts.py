@@ -12,7 +12,8 @@ from tests.conformance.engines import Transformers
 
 # Constraints that forbid a few tokens in few places, so that hardly any text leaves them with its first token.
 LOOSE = (
-    *("NoRepeatNGram", "BannedStrings", "StopStrings", "ThinkingBudget", "LoopStop"),
+    *("NoRepeatNGram", "EncoderNoRepeatNGram", "BannedStrings", "StopStrings", "ThinkingBudget", "LoopStop"),
+    *("MinLength", "SuppressAtBegin"),
     *("BanTokens of none", "MinNewTokens of none"),
     *(
         "ForcedTokens of none",

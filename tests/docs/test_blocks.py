@@ -83,6 +83,9 @@ def test_a_command_exists(page: str, command: str) -> None:
                 assert extra
                 assert extra[1] in project["optional-dependencies"]
                 assert others in ([], ["pydantic"])
+            case ["export", setting]:
+                sources = [path.read_text("utf-8") for path in (ROOT / "adapters").rglob("*.py")]
+                assert any(setting.partition("=")[0] in source for source in sources)
             case ["bash", path]:
                 assert (ROOT / path).is_file()
             case ["vllm", "serve", *_]:

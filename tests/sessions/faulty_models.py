@@ -48,7 +48,7 @@ def faulty(engine: str, fault: Fault, after: int = 0) -> Iterator[Passes]:
     """Let the shipped model of an engine return faulty logits.
 
     Args:
-        engine: `transformers`, `mlx-lm` or `llama.cpp`.
+        engine: One of `ENGINES`.
         fault: Changes the logits.
         after: The number of forward passes before the first faulty one.
     """
@@ -60,7 +60,13 @@ def faulty(engine: str, fault: Fault, after: int = 0) -> Iterator[Passes]:
         found.faulty += left < 0
         return left < 0
 
-    with {"transformers": _transformers, "mlx-lm": _mlx_lm, "llama.cpp": _llama_cpp}[engine](fault, is_faulty):
+    changed = {
+        "transformers": _transformers,
+        "mlx-lm": _mlx_lm,
+        "llama.cpp": _llama_cpp,
+        "onnxruntime-genai": _onnxruntime_genai,
+    }
+    with changed[engine](fault, is_faulty):
         yield found
 
 
@@ -126,3 +132,30 @@ def _llama_cpp(fault: Fault, is_faulty: Callable[[], bool]) -> Iterator[None]:
         context.decode = whole
         # Otherwise, a generation with the same prompt would begin with the faulty logits.
         llama.reset()
+
+
+@contextmanager
+def _onnxruntime_genai(fault: Fault, is_faulty: Callable[[], bool]) -> Iterator[None]:
+    from onnxruntime_genai import Generator
+
+    run, read = Generator.append_tokens, Generator.get_logits
+    now = False
+
+    def running(generator: Any, tokens: Any) -> None:
+        nonlocal now
+        run(generator, tokens)
+        now = is_faulty()
+
+    def changed(generator: Any) -> Any:
+        logits = read(generator)
+        if now:
+            logits = logits.copy()
+            for row in logits.reshape(-1, logits.shape[-1]):
+                fault(row)
+        return logits
+
+    Generator.append_tokens, Generator.get_logits = running, changed
+    try:
+        yield
+    finally:
+        Generator.append_tokens, Generator.get_logits = run, read

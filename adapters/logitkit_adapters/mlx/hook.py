@@ -14,7 +14,6 @@ from torch import Tensor
 
 from logitkit.errors import BatchMismatch, BrokenLogits, ConfigurationError
 from logitkit.protocol.processor import Processor
-from logitkit.protocol.row_limit import checked_max_new_tokens
 from logitkit.runtime.tensor_logits import UNREAD
 from logitkit.tracking import SequenceTracker, Tracker
 from logitkit.tracking.padding import Padding
@@ -192,7 +191,7 @@ class MlxLogitsProcessor(EngineHook):
         max_new_tokens: int | None,
         record_kept: bool,
     ) -> Self:
-        """Return a hook, from the arguments of `logits_processor`.
+        """Return a hook, from the arguments of `logits_processor`, whose `max_new_tokens` has been checked.
 
         Raises:
             ConfigurationError: An argument is malformed, or one prompt is the beginning of another.
@@ -202,8 +201,7 @@ class MlxLogitsProcessor(EngineHook):
             mask = mask if isinstance(mask, Tensor) else torch.from_numpy(np.array(mask))
             mask = mask[None] if mask.dim() == 1 else mask
         padding = Padding(processor, mask, pad_id)
-        most = checked_max_new_tokens(processor, max_new_tokens)
-        return cls(processor, None if prompt is None else _rows(prompt), padding, most, record_kept)
+        return cls(processor, None if prompt is None else _rows(prompt), padding, max_new_tokens, record_kept)
 
 
 def _rows(prompt: Any) -> list[list[int]] | Tensor:

@@ -17,6 +17,7 @@ from typing import Any
 
 import logitkit
 from logitkit.errors import VocabularyError
+from logitkit.protocol.row_limit import checked_max_new_tokens
 from logitkit_adapters import tokenizers
 from logitkit_adapters.loaded_class import needed_for
 
@@ -97,7 +98,7 @@ def logits_processor(
         prompt=prompt,
         attention_mask=attention_mask,
         pad_id=pad_id,
-        max_new_tokens=max_new_tokens,
+        max_new_tokens=checked_max_new_tokens(processor, max_new_tokens),
         record_kept=record_kept,
     )
 

@@ -103,7 +103,9 @@ def continuous_batching(model: Any, processor: Given) -> Iterator[None]:
 
 def _processor_of(given: Any, model: Any) -> Callable[[str], Processor[Any] | None]:
     """Return a function from the id of a request to its processor; what is known now is checked."""
-    if callable(given) and not is_processor(given) and not isinstance(given, type):
+    # A hook can be called too, and a list of hooks of llama.cpp.
+    is_hook = isinstance(given, list) or is_processor(getattr(given, "processor", None))
+    if callable(given) and not is_hook and not is_processor(given) and not isinstance(given, type):
         found: Callable[[str], Processor[Any] | None] = given
         return found
     if isinstance(given, Mapping):

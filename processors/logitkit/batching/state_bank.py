@@ -28,7 +28,7 @@ from logitkit.batching.row_steps import RowStep, StepRows, filler, index_of
 from logitkit.composition.engine_logits import EngineLogits
 from logitkit.errors import ProcessorError
 from logitkit.protocol.calls import count_tokens
-from logitkit.protocol.context import Context, concatenate_context, context_to, select_context
+from logitkit.protocol.context import Context, concatenate_context, context_to, largest, select_context
 from logitkit.protocol.state import concatenate, leaves, select, to
 from logitkit.runtime.registry_user import RegistryUser
 
@@ -79,6 +79,9 @@ class StateBank:
         self._context = context_of([NewRequest(None, [])], columns, device)  # type: ignore[arg-type]
         self._process = EngineLogits(self._runs)
         self._tables: list[Any] = []
+        # By row that has a request: its maximum length, if known.
+        self._limits: dict[int, int | None] = {}
+        self._limits_there: Tensor | None = None
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -111,6 +114,8 @@ class StateBank:
         state, context = to(state, self._device), context_to(context, self._device)
         if not self._fits(runs, state, context, rows):
             self._replace(runs, state, context, rows)
+        self._limits |= {row: request.limit for row, request in requests.items()}
+        self._limits_there = None
         tables = self._current_tables()
         if len(tables) != len(self._tables) or any(map(lambda a, b: a is not b, tables, self._tables)):
             # A graph reads the tables that it was captured with.
@@ -133,6 +138,9 @@ class StateBank:
         for row, processor in zip(rows, runs.processors, strict=True):
             processors[row] = processor
         made = self._merged(tuple(processors), runs)
+        if not self._runs.distinct:
+            # The first request: until now, steps did nothing.
+            return False
         if [step.key for step in made.steps] != [step.key for step in self._runs.steps]:
             return False
         # Row 0 never changes, and has the width of every field.
@@ -186,6 +194,7 @@ class StateBank:
         self._state, self._context = tuple(found), select_context(both, index)
         self._runs, self._process = made, EngineLogits(made)
         self.version += 1
+        self._limits_there = None
 
     def _current_tables(self) -> list[Any]:
         if self._device.type == "cpu":
@@ -212,7 +221,7 @@ class StateBank:
             ProcessorError: The state of a processor has grown, and graphs run the steps.
         """
         runs = self._runs
-        if not runs.steps:
+        if not runs.distinct:
             return logits
         if self._reports:
             self._process.raise_broken()
@@ -220,12 +229,24 @@ class StateBank:
         context = select_context(self._context, rows)
         context = context.at(context.lengths + count_tokens(tokens))
         self._write(rows, state, context)
+        if not self._captured and not all(step.is_shared for step in runs.steps):
+            context = self._with_limits(context, rows)
         if context.vocabulary_size != logits.shape[1]:
             context = replace(context, vocabulary_size=logits.shape[1])
         found = self._process(state, logits, context, self._eos_ids)
         if not self._reports:
             self._process.forget_broken()
         return found
+
+    def _with_limits(self, context: Context, rows: Tensor) -> Context:
+        """Return the context of a step with the maximum length of each row, if those of all requests are known."""
+        longest = largest([*self._limits.values()])
+        if longest is None:
+            return context
+        if self._limits_there is None:
+            of_rows = [self._limits.get(row) or 0 for row in range(len(self))]
+            self._limits_there = torch.tensor(of_rows, dtype=torch.int64, device=self._device)
+        return replace(context, max_length=longest, max_lengths=self._limits_there[rows])
 
     def raise_broken(self) -> None:
         """Raise `BrokenLogits` if logits of the last step, on an accelerator, were broken."""

@@ -132,9 +132,9 @@ for engine in sys.argv[2:]:
 
 
 def test_a_state_that_was_saved_in_one_process_feeds_only_what_is_new_in_another(tmp_path: Path) -> None:
-    wanted = [line for engine in ENGINES for line in saved_and_continued(engine, tmp_path / engine) * 2]
+    wanted = [line for engine in COPYING for line in saved_and_continued(engine, tmp_path / engine) * 2]
     run = subprocess.run(
-        [sys.executable, "-c", CONTINUE, str(tmp_path), *ENGINES],
+        [sys.executable, "-c", CONTINUE, str(tmp_path), *COPYING],
         capture_output=True,
         text=True,
         check=True,

@@ -27,11 +27,11 @@ class SuppressAtBeginState(NamedTuple):
 
     Args:
         ids: [B, N] int32, ascending, padded with -1 at the end.
-        left: [B] int64, 1 before the first token of the output, then 0.
+        left: [B] int64, 1 before the first token of the output, then 0; -1 if the row has ended with one of them.
     """
 
     ids: Annotated[Tensor, Fill(-1), TokenIds()]
-    left: Annotated[Tensor, Integer(0, 1)]
+    left: Annotated[Tensor, Integer(-1, 1)]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,24 @@ class SuppressAtBegin(HostAndDevice[SuppressAtBeginState]):
     def advance(self, state: SuppressAtBeginState, tokens: Tensor) -> SuppressAtBeginState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
         check_tokens("SuppressAtBegin", state.left.shape[0], tokens)
-        return state._replace(left=(state.left - count_tokens(tokens)).clamp(min=0))
+        left = (state.left - count_tokens(tokens)).clamp(min=0)
+        return state._replace(left=torch.where(state.left < 0, -1, left))
+
+    def advance_until_end(self, state: SuppressAtBeginState, tokens: Tensor, ends: Tensor) -> SuppressAtBeginState:
+        """Return the state after `tokens` in a chain, in which some of them, [B] or [B, T] bool, end their rows."""
+        after = self.advance(state, tokens)
+        each, end = (rows if rows.dim() == 2 else rows[:, None] for rows in (tokens, ends))
+        first = (each >= 0) & ((each >= 0).to(torch.int64).cumsum(1) == 1) & (state.left[:, None] > 0)
+        listed = (each[:, :, None] == state.ids[:, None]).any(2)
+        return after._replace(left=torch.where((first & listed & end).any(1), -1, after.left))
+
+    def finish(self, state: SuppressAtBeginState, rows: Tensor) -> SuppressAtBeginState:
+        """Return a state in which some rows, [B] bool, have begun."""
+        return state._replace(left=torch.where(rows, 0, state.left))
+
+    def is_dead(self, state: SuppressAtBeginState) -> Tensor:
+        """Return [B] bool, whether each row has ended with one of the tokens at once, because another constraint ended it."""
+        return state.left < 0
 
     def _by_rows(self, state: SuppressAtBeginState, logits: Tensor) -> Tensor:
         return ban_rows(torch.where(state.left[:, None] > 0, state.ids, -1), logits)

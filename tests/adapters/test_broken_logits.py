@@ -126,9 +126,9 @@ def test_on_a_device_a_hook_reads_the_flag_in_its_next_call() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_row_of_a_generator_is_named(engine: str) -> None:
     model, tokenizer = loaded(engine)
-    # In llama.cpp, rows run one after another, in four or five passes each; in mlx-lm, only their prompts do, in two; in ONNX
-    # Runtime GenAI, in one.
-    places = {"transformers": (1, 0), "mlx-lm": (3, 1), "llama.cpp": (6, 1), "onnxruntime-genai": (2, 1)}
+    # In llama.cpp and ONNX Runtime GenAI, rows run one after another, in four or five passes each; in mlx-lm, only prompts do, in
+    # two.
+    places = {"transformers": (1, 0), "mlx-lm": (3, 1), "llama.cpp": (6, 1), "onnxruntime-genai": (6, 1)}
     after, row = places[engine]
     with faulty(engine, FAULTS["one NaN"], after=after), pytest.raises(BrokenLogits) as caught:
         continuous(model, tokenizer, PROCESSORS["constraint"])([ids(), ids()[1:]], max_new_tokens=4)

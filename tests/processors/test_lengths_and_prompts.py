@@ -97,6 +97,18 @@ def test_suppress_at_begin_is_that_of_transformers(
     check(lk.SuppressAtBegin(suppressed), theirs, prompt, output, random_logits(seed))
 
 
+def test_a_row_that_another_constraint_ended_at_its_first_token_stays_a_conflict() -> None:
+    begin = lk.SuppressAtBegin([1, 3])
+    both = lk.chain(begin, lk.ForcedEos([3], max_new_tokens=1))
+    context = lk.Context.of([[], []], vocabulary_size=4)
+    state = both.advance(both.init_state(context), torch.tensor([[3], [-1]]))
+    assert begin.is_dead(state[0]).tolist() == [True, False]
+    assert both.conflicts(state, columns=4).tolist() == [True, True]
+    # In one call as in several, and after it.
+    state = both.advance(both.init_state(context), torch.tensor([[3, 3], [0, 3]]))
+    assert begin.is_dead(state[0]).tolist() == [True, False]
+
+
 @given(
     texts,
     texts,

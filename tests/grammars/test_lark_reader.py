@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import product
+from pathlib import Path
 
 import lark
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import GrammarError, PatternTooLarge
 from logitkit.grammars.lark import read_lark
+from logitkit.grammars.lark.literals import COMMON
 from logitkit.grammars.rule_set import RuleSet
 from logitkit.limits import DEFAULT_LIMITS
 from tests.grammars.recogniser import accepts
@@ -105,6 +107,38 @@ COMMON_TEXTS = {
     "HEXDIGIT": ["a", "F", "9", "g"],
     "DECIMAL": ["1.", ".1", "1.1", "1", "."],
 }
+
+
+def test_every_public_terminal_of_common_is_known() -> None:
+    source = (Path(lark.__file__).parent / "grammars" / "common.lark").read_text("utf-8")
+    assert {*re.findall(r"^([A-Z]\w*) *:", source, re.MULTILINE)} == COMMON.keys()
+
+
+# Characters that decide whether a text is one of the terminal, and some that no text of it has.
+COMMON_CHARACTERS = {
+    **dict.fromkeys(("DIGIT", "INT", "SIGNED_INT"), "09+-a٣"),
+    **dict.fromkeys(("DECIMAL", "FLOAT", "SIGNED_FLOAT", "NUMBER", "SIGNED_NUMBER"), "1.eE-"),
+    **dict.fromkeys(("LCASE_LETTER", "UCASE_LETTER", "LETTER", "WORD", "CNAME", "HEXDIGIT"), "aFzé_1"),
+    **dict.fromkeys(("WS", "WS_INLINE", "NEWLINE", "CR", "LF"), " \t\r\n\f\v"),
+    "ESCAPED_STRING": '"\\a\n',
+    "SH_COMMENT": "#a\n\r",
+    "CPP_COMMENT": "/a\n\r",
+    "C_COMMENT": "/*a\n",
+    "SQL_COMMENT": "-a\n\r",
+}
+
+
+@pytest.mark.parametrize("name", COMMON)
+def test_common_terminals_have_all_short_texts_that_lark_gives_them(name: str) -> None:
+    grammar = f"start: {name}\n%import common.{name}\n"
+    parser = lark.Lark(grammar, parser="earley", lexer="dynamic_complete")
+    language = TextLanguage.of_tree(read_lark(grammar, lexer="dynamic").rules[1].body, DEFAULT_LIMITS)
+    characters = COMMON_CHARACTERS[name]
+    longest = 6 if len(characters) == 4 else 4
+    texts = ["".join(text) for length in range(longest + 1) for text in product(characters, repeat=length)]
+    found = {text for text in texts if language.contains(text)}
+    assert found == {text for text in texts if _lark_accepts(parser, text)}
+    assert 0 < len(found) < len(texts)
 
 
 @pytest.mark.parametrize("name", COMMON_TEXTS)

@@ -28,6 +28,7 @@ NAMES = (
     "training",
     "grammars",
     "lexers",
+    "lookaheads",
     "hostile",
     "tools",
 )

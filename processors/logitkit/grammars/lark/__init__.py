@@ -9,6 +9,7 @@ json_values   the JSON values of `%json`
 lexeme        a terminal as an automaton whose ends forbid some texts after them
 lexer         terminals as a lexer splits a text
 literals      strings, ranges, regular expressions and special tokens as trees
+lookaheads    lookaheads at the beginning of a terminal
 measures      what the order of terminals depends on
 parse         from tokens to definitions
 precedence    which terminals a lexer prefers

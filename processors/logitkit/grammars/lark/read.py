@@ -104,7 +104,7 @@ class _LarkReader:
         self.draft = draft
         self.kind = kind
         self.limits = limits
-        self.terminals = Terminals(draft, limits, in_order=kind == "contextual")
+        self.terminals = Terminals(draft, limits, in_order=kind == "contextual", any_split=kind == "dynamic")
         self.lexer: Lexer | _AnySplit
         self.reached: dict[int, int] = {}
         self.schema_warnings: list[str] = []

@@ -8,6 +8,8 @@ Two kinds of patterns are more than a set of texts, and are compiled here:
 - A lazy quantifier: `/".*?"/` ends at the first quote, in every lexer. The texts of which the first match is the whole text are
   those of the atomic group `(?>".*?")`.
 - An assertion at the end: `/if\b/` looks at the character after the terminal. See `lexeme`.
+
+If a lookahead at the beginning looks further than one character after the terminal, `lookaheads` compiles it.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from logitkit.errors import GrammarError, PatternSyntaxError
 from logitkit.grammars.lark.draft import Draft, LarkDefinition, has_lazy_quantifiers, with_calls_replaced
 from logitkit.grammars.lark.lexeme import EdgeAssertion, Lexeme, asserting_lexeme
 from logitkit.grammars.lark.literals import Literals
+from logitkit.grammars.lark.lookaheads import LeadingLookaheads, leading_lookaheads, looking_ahead
 from logitkit.grammars.lark.measures import Measure, of_tree
 from logitkit.limits import Limits
+from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import inside
 from logitkit.patterns.syntax import Alternate, Atomic, Characters, Concat, Machine, Node
 
@@ -43,12 +47,14 @@ class Terminals:
         draft: The definitions.
         limits: Bounds on the trees and automata.
         in_order: Whether the options of every regular expression are tried in order, as by Lark, and not only lazy quantifiers.
+        any_split: Whether terminals may end where they could go on.
     """
 
-    def __init__(self, draft: Draft, limits: Limits, in_order: bool = False) -> None:
+    def __init__(self, draft: Draft, limits: Limits, in_order: bool = False, any_split: bool = False) -> None:
         self.draft = draft
         self.limits = limits
         self.in_order = in_order
+        self.any_split = any_split
         self._literals = Literals(draft.grammar, limits)
         self._trees: dict[int, Node] = {}
         self._measures: dict[int, Measure] = {}
@@ -102,16 +108,37 @@ class Terminals:
             else:
                 language = TextLanguage(*first_match_dfa(tree, self.limits), self.limits).compacted()
         except EdgeAssertion as error:
-            self._refuse(
-                f"the terminal {definition.name} {error}; a lookahead may see one character after it, no more",
-                definition,
-            )
+            if (leading := leading_lookaheads(tree)) is not None:
+                return self._after_lookaheads(leading, definition)
+            self._refuse_assertion(error, definition)
         except PatternSyntaxError as error:
             reason = "has a lazy quantifier or an atomic group whose texts are not known to be regular; write it with classes"
             self._refuse(f"the terminal {definition.name} {reason} ({error.reason})", definition)
         if language.is_empty:
             self._refuse(f"the terminal {definition.name} has no text", definition)
         return Lexeme.of_machine(language.machine())
+
+    def _after_lookaheads(self, leading: LeadingLookaheads, definition: LarkDefinition) -> Lexeme:
+        """Return the lexeme of a terminal that begins with lookaheads, if only a lexer knows where it ends."""
+        found = self._lexeme(leading.rest, definition)
+        try:
+            for tree, negative in leading.conditions:
+                if has_assertions(tree):
+                    condition = asserting_lexeme(tree, self.limits)
+                else:
+                    texts = TextLanguage.of_tree(tree, self.limits)
+                    condition = Lexeme.of_sets([CharSet()]) if texts.is_empty else Lexeme.of_machine(texts.machine())
+                found = looking_ahead(found, condition, negative, self.any_split, self.limits)
+        except EdgeAssertion as error:
+            self._refuse_assertion(error, definition)
+        if found.is_empty:
+            self._refuse(f"the terminal {definition.name} has no text", definition)
+        return found
+
+    def _refuse_assertion(self, error: EdgeAssertion, definition: LarkDefinition) -> NoReturn:
+        reason = "a lookahead at its end may see one character after it, no more"
+        instead = "write a condition on its own text with & and ~, as in NAME: /[a-z]+/ & ~/(true|false).*/"
+        self._refuse(f"the terminal {definition.name} {error}; {reason}; {instead}", definition)
 
     def found(self, number: int) -> TextLanguage | None:
         """Return the texts of a terminal that a search finds, or None if it finds all."""

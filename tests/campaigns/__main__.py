@@ -29,6 +29,7 @@ NAMES = (
     "grammars",
     "lexers",
     "lookaheads",
+    "templates",
     "hostile",
     "tools",
 )

@@ -172,7 +172,6 @@ MISTAKES = {
     'start: "\\d"\n': (1, 9, "unknown escape"),
     'start: "b".."a"\n': (1, 8, "does not go from one character"),
     'start: "a" ~ 3..2\n': (1, 12, "the maximum at least the minimum"),
-    'start: _sep{"a", "b"}\n': (1, 12, "templates"),
     'start: "a"{3,2}\n': (1, 11, "the maximum at least the minimum"),
     'start: "a"{2;}\n': (1, 13, "} after the number of copies is missing"),
     'start: "a" & "b"\n': (1, 12, "& is only allowed in terminals"),
@@ -181,7 +180,6 @@ MISTAKES = {
     "start: @other\n": (1, 8, "grammars by name"),
     'start[lazy]: "a"\n': (1, 6, "attributes"),
     'start[max_tokens=3]: "a"\n': (1, 6, "attributes in [...] after the name of a rule"),
-    "_sep{x, y}: x (y x)*\n": (1, 5, "templates with parameters"),
     '%override a: "b"\n': (1, 1, "%override changes an imported rule"),
     '%extend a: "b"\n': (1, 1, "%extend changes an imported rule"),
     "%declare A\nstart: A\n": (1, 1, "%declare"),
@@ -205,7 +203,7 @@ MISTAKES = {
     'start: "a" Substring ("abc")\n': (1, 12, "XGrammar's macro Substring(...) is not supported"),
     'start: r\nr[lazy]: "a"\n': (2, 2, "attributes in [...] after the name of a rule, such as lazy and max_tokens,"),
     "start: A\nA: /(?<!b)a/\n": (2, 1, "looks at the text before it"),
-    "start: A\nA: /a(?!bc)/\n": (2, 1, "more than one character after it"),
+    "start: A\nA: /a+(?!bc)/\n": (2, 1, "more than one character after it"),
     "start: <[5-1]>\n": (1, 8, "token ids"),
 }
 

@@ -14,6 +14,7 @@ measures      what the order of terminals depends on
 parse         from tokens to definitions
 precedence    which terminals a lexer prefers
 read          from a grammar's text to its rules
+templates     rules with parameters
 terminals     from a terminal's definition to a tree without calls
 tokens        from a text to tokens
 """

@@ -63,12 +63,13 @@ class LarkDefinition:
 
 @dataclass(eq=False, slots=True)
 class Draft:
-    """The definitions of a grammar, by number, the numbers of names, and those of the ignored terminals."""
+    """The definitions of a grammar, by number, the numbers of names, those of the ignored terminals, and unused templates."""
 
     grammar: str
     definitions: list[LarkDefinition] = field(default_factory=list)
     numbers: dict[Hashable, int] = field(default_factory=dict)
     ignored: list[int] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
 
     def number(self, key: Hashable, name: str, kind: str, begin: int) -> int:
         """Return the number of a definition, which is made if there is none with this key."""

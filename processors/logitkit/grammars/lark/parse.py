@@ -9,10 +9,13 @@ Here are the lines of a grammar: definitions, directives and imports. `bodies` r
 
 from __future__ import annotations
 
+from logitkit.errors import GrammarError
+from logitkit.grammars.checks import undefined_rule
 from logitkit.grammars.dialects import ATTRIBUTES
 from logitkit.grammars.lark.bodies import ITEMS, UNSUPPORTED, LarkBodyReader
 from logitkit.grammars.lark.draft import Draft, LarkDefinition
 from logitkit.grammars.lark.literals import COMMON
+from logitkit.grammars.lark.templates import MAX_LEVELS, Template, TemplateUse
 from logitkit.grammars.lark.tokens import LarkToken
 from logitkit.limits import Limits
 from logitkit.patterns.syntax import Call
@@ -30,7 +33,15 @@ def parse_lark(grammar: str, limits: Limits) -> Draft:
     return _LarkParser(grammar, limits).run()
 
 
+# The costs of a use of a template, and of a token of the template, which is read again for each use.
+_USE_STEPS, _TOKEN_STEPS = 500, 30
+
+
 class _LarkParser(LarkBodyReader):
+    def __init__(self, grammar: str, limits: Limits) -> None:
+        super().__init__(grammar, limits)
+        self.templates: dict[str, Template] = {}
+
     def run(self) -> Draft:
         while self.here.kind != "end":
             token = self.take()
@@ -41,13 +52,18 @@ class _LarkParser(LarkBodyReader):
             elif token.kind != "newline":
                 hint = "; a rule continues on the next line only with |" if token.kind in ITEMS else ""
                 self.refuse(f"a line begins with a name and a colon, with |, or with %{hint}", token)
+        # The list grows while templates are read that use templates.
+        for use in self.uses:
+            self.read_use(use)
+        self.check_arguments()
         return self.draft
 
     def read_definition(self, token: LarkToken) -> None:
         if token.kind == "modifier":
             token = self.expect("rule", "the name of a rule")
         if self.here.text == "{":
-            self.refuse("templates with parameters in {...} are not supported; write a rule for each use", self.here)
+            self.read_template(token)
+            return
         if self.here.text == "[":
             self.refuse(ATTRIBUTES, self.here)
         if self.here.text in ("::=", "="):
@@ -55,13 +71,71 @@ class _LarkParser(LarkBodyReader):
             self.refuse(f"a definition is written with a colon, as in `name: ...`{hint}", self.here)
         number = self.draft.number(token.text, token.text, token.kind, token.begin)
         definition = self.draft.definitions[number]
-        if definition.body is not None:
+        if definition.body is not None or token.text in self.templates:
             self.refuse(f"{token.text} is defined more than once; join the definitions with |", token)
         if self.takes("."):
             definition.priority = self.integer("a priority, an integer,")
         self.expect("sign", "the colon of a definition, as in `name: ...`,", ":")
         definition.begin = token.begin
         self.read_body(definition)
+
+    def read_template(self, token: LarkToken) -> None:
+        """Read the parameters of a template. Its body is read for each use."""
+        opening, parameters = self.take(), list[str]()
+        if token.kind != "rule":
+            self.refuse(f"the terminal {token.text} has parameters; only rules, in lower case, may have some", opening)
+        while not parameters or self.takes(","):
+            parameter = self.expect("rule", "the name of a parameter, in lower case,")
+            if parameter.text in parameters:
+                self.refuse(f"{token.text} has two parameters {parameter.text}", parameter)
+            parameters.append(parameter.text)
+        self.expect("sign", "a comma, or } after the parameters of a template,", "}")
+        known = self.draft.numbers.get(token.text)
+        if token.text in self.templates or (known is not None and self.draft.definitions[known].body is not None):
+            self.refuse(f"{token.text} is defined more than once; join the definitions with |", token)
+        if self.takes("."):
+            self.integer("a priority, an integer,")
+        self.expect("sign", "the colon of a definition, as in `name: ...`,", ":")
+        self.templates[token.text] = Template(token.text, tuple(parameters), token.begin, self.at)
+        nesting = 0
+        while self.here.kind != "end":
+            inside = self.take()
+            nesting += (inside.text in ("(", "[")) - (inside.text in (")", "]")) if inside.kind == "sign" else 0
+            if inside.kind == "newline" and nesting <= 0 and not self.continues():
+                break
+
+    def read_use(self, use: TemplateUse) -> None:
+        """Read the body of a template with the arguments of a use."""
+        name, template = use.token.text, self.templates.get(use.token.text)
+        if template is None:
+            undefined = undefined_rule(name, self.templates, self.grammar, use.token.begin)
+            self.refuse(undefined.reason.replace("rule", "template", 1), use.token)
+        wanted, given = len(template.parameters), len(use.arguments)
+        if wanted != given:
+            names = ", ".join(template.parameters)
+            self.refuse(f"the template {name} has {wanted} parameters ({names}), and {given} arguments are given", use.token)
+        if use.level > MAX_LEVELS:
+            reason = f"the template {name} arises from more than {MAX_LEVELS} other uses of templates; one that uses itself needs the same arguments"
+            self.refuse(reason, use.token)
+        self.limits.check_states(len(self.uses))
+        self.bindings, self.level = dict(zip(template.parameters, use.arguments, strict=True)), use.level
+        self.at = template.at
+        definition = self.draft.definitions[use.number]
+        definition.begin = template.begin
+        self.read_body(definition)
+        self.limits.spend(_USE_STEPS + _TOKEN_STEPS * (self.at - template.at))
+
+    def check_arguments(self) -> None:
+        """Raise for a template without arguments, and list those that are not used."""
+        bare = {self.draft.numbers[name]: name for name in self.templates if name in self.draft.numbers}
+        for definition in self.draft.definitions if bare else ():
+            for used, position in definition.references:
+                if used in bare:
+                    parameters = ", ".join(self.templates[bare[used]].parameters)
+                    reason = f"{bare[used]} is a template; write its arguments, as in {bare[used]}{{{parameters}}}"
+                    raise GrammarError(reason, self.grammar, position)
+        used_names = {use.token.text for use in self.uses}
+        self.draft.unused += [name for name in self.templates if name not in used_names]
 
     def read_directive(self, token: LarkToken) -> None:
         if token.text == "%ignore":

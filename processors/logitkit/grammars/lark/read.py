@@ -43,8 +43,8 @@ def read_lark(
     meaning in Lark, and so have `%ignore` and `%import common.NAME`. `<|name|>` and `<[1,5-9]>` are special tokens. `%json
     {...}` in a rule is a JSON value that satisfies a schema, written as `JsonSchema` writes it. In terminals, `A & B` has the
     texts of both, and `~A` those that are not of `A`, as in LLGuidance. The first letter of a name says whether it is a rule.
-    Prefixes, aliases and the priorities of rules do not change a language. Refused, with the place: templates, `%declare`,
-    `%override`, `%extend`, `%regex`, other imports, nested grammars, and attributes of rules.
+    Templates are rules with parameters. Prefixes, aliases and the priorities of rules do not change a language. Refused, with the
+    place: `%declare`, `%override`, `%extend`, `%regex`, other imports, nested grammars, and attributes of rules.
 
     Args:
         text: The grammar.
@@ -209,8 +209,9 @@ class _LarkReader:
     def unused(self) -> list[str]:
         """Return a sentence for each name that is defined and not used."""
         used = {n for d in self.draft.definitions for n, _ in d.references} | self.reached.keys()
-        return [
+        names = [
             f"the {d.kind} {d.name} is not used"
             for number, d in enumerate(self.draft.definitions)
             if number not in used and d.kind in ("rule", "terminal") and not d.name.startswith("%")
         ]
+        return [*names, *[f"the template {name} is not used" for name in self.draft.unused]]

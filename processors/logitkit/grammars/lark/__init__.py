@@ -11,9 +11,11 @@ lexer         terminals as a lexer splits a text
 literals      strings, ranges, regular expressions and special tokens as trees
 lookaheads    lookaheads at the beginning of a terminal
 measures      what the order of terminals depends on
+nested        grammars inside of a grammar
 parse         from tokens to definitions
 precedence    which terminals a lexer prefers
 read          from a grammar's text to its rules
+substrings    the parts of a text of `%regex`
 templates     rules with parameters
 terminals     from a terminal's definition to a tree without calls
 tokens        from a text to tokens

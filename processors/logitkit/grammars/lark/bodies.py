@@ -27,15 +27,11 @@ MAX_GROUPS = 64
 """The maximum nesting depth of groups."""
 
 _CLOSING = {"(": ")", "[": "]"}
-ITEMS = {"string", "regexp", "special", "json", "rule", "terminal", "modifier"}
+ITEMS = {"string", "regexp", "special", "json", "regex", "lark", "rule", "terminal", "modifier"}
 UNSUPPORTED = {
     "%declare": "%declare names terminals without a text, such as indentation; define them as terminals with a text",
     "%override": "%override changes an imported rule, and only terminals of `common` can be imported; define the rule here",
     "%extend": "%extend changes an imported rule, and only terminals of `common` can be imported; define the rule here",
-    "%lark": "nested grammars in %lark {...} are not supported; put their rules into this grammar under other names",
-    "%regex": "%regex is not supported; write a regular expression as /.../",
-    "%grammar_options": "%grammar_options has options of another library; leave the line out, and pass options as arguments",
-    "%llguidance": "%llguidance has options of another library; leave the line out, and pass options as arguments",
 }
 
 
@@ -81,7 +77,7 @@ class LarkBodyReader(LarkTokenReader):
     def read_part(self, token: LarkToken) -> None:
         """Read a part of an alternative, or what stands between parts."""
         group = self.group
-        if token.kind in ITEMS and token.text not in SIGNS:
+        if token.kind in ITEMS and (token.kind != "modifier" or token.text not in SIGNS):
             group.parts.append(self.item(token))
             group.repeatable = True
         elif token.text in _CLOSING:
@@ -142,7 +138,7 @@ class LarkBodyReader(LarkTokenReader):
         """Read what stands after `~`."""
         self.refuse_in_rules(token)
         item = self.take()
-        if item.kind not in ITEMS or item.text in SIGNS:
+        if item.kind not in ITEMS or item.kind == "modifier":
             self.refuse(
                 "after ~, write a number of copies, or a string, a regular expression or a terminal to exclude", item
             )
@@ -181,7 +177,9 @@ class LarkBodyReader(LarkTokenReader):
             "::=": "this looks like GBNF: pass syntax='gbnf'",
             ";": 'a definition ends with its line; a semicolon as text is written ";"',
         }
-        if token.kind == "directive":
+        if token.kind == "options":
+            reason = "options of a grammar stand on a line of their own"
+        elif token.kind == "directive":
             reason = UNSUPPORTED.get(token.text, f"{token.text} begins a line of its own")
         else:
             reason = reasons.get(token.text, f"{token.text!r} means nothing here; text stands in double quotes")

@@ -40,8 +40,8 @@ class LarkDefinition:
     Args:
         name: Its name, or the literal as written.
         begin: Where it begins in the grammar; where it is first used as long as it has no body.
-        kind: "rule", "terminal", or the kind of a literal: "string", "regexp", "range", "special", "json" or "common"; "both" for
-            what stands around `&` and after `~`.
+        kind: "rule", "terminal", or the kind of a literal: "string", "regexp", "range", "special", "json",
+            "regex", "lark" or "common"; "both" for what stands around `&` and after `~`.
         body: Its tree of calls. None for a literal, and for a name that is not defined. For "both", a choice of the operands.
         end: Where it ends.
         priority: The number after a dot after the name.

@@ -18,7 +18,7 @@ Where it is not known exactly which terminals may stand in the same place (see `
 `continuations`), more is forbidden than necessary. So every text that is left is one that the lexer reads, and a few that it
 reads are not left.
 
-A JSON value of `%json` is not a terminal: nothing restricts what may follow it.
+A JSON value of `%json` and a nested grammar are not terminals: nothing restricts what may follow them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from logitkit.patterns.syntax import Alternate, Characters, Machine, Node
 
 __all__ = ["Lexer"]
 
-# Stands for a JSON value where it may follow.
+# Stands for a JSON value or a nested grammar where it may follow.
 _ANYTHING = Machine((((ANY, 1),), ()), (False, True))
 
 # The cost of comparing two terminals.
@@ -271,7 +271,7 @@ class Lexer:
         found = self._following.get(after)
         if found is None:
             numbers = bits((after | self.always) & ~(1 << self.competition.end))
-            values = [_ANYTHING for n in numbers if self.draft.definitions[n].kind == "json"]
+            values = [_ANYTHING for n in numbers if self.draft.definitions[n].kind in ("json", "lark")]
             lexemes = [self.terminals.lexeme(n) for n in numbers if not self.terminals.has_no_lexeme(n)]
             found = Following([(machine, 0) for machine in (*values, *[lexeme.machine for lexeme in lexemes])])
             self._following[after] = found

@@ -9,6 +9,8 @@ Here are the lines of a grammar: definitions, directives and imports. `bodies` r
 
 from __future__ import annotations
 
+import json
+
 from logitkit.errors import GrammarError
 from logitkit.grammars.checks import undefined_rule
 from logitkit.grammars.dialects import ATTRIBUTES
@@ -37,6 +39,15 @@ def parse_lark(grammar: str, limits: Limits) -> Draft:
 _USE_STEPS, _TOKEN_STEPS = 500, 30
 
 
+# Options of LLGuidance and XGrammar with the values that agree with how grammars are read here.
+_OPTIONS = {
+    "allow_initial_skip": (True,),
+    "allow_invalid_utf8": (False,),
+    "ignore_once": (False,),
+    "no_forcing": (False, True),
+}
+
+
 class _LarkParser(LarkBodyReader):
     def __init__(self, grammar: str, limits: Limits) -> None:
         super().__init__(grammar, limits)
@@ -47,6 +58,8 @@ class _LarkParser(LarkBodyReader):
             token = self.take()
             if token.kind == "directive":
                 self.read_directive(token)
+            elif token.kind == "options":
+                self.check_options(token)
             elif token.kind in ("modifier", "rule", "terminal"):
                 self.read_definition(token)
             elif token.kind != "newline":
@@ -150,6 +163,16 @@ class _LarkParser(LarkBodyReader):
             self.read_import()
         else:
             self.refuse(UNSUPPORTED.get(token.text, f"{token.text} is unknown; allowed are %ignore and %import"), token)
+
+    def check_options(self, token: LarkToken) -> None:
+        """Check that options of LLGuidance or XGrammar do not ask for other texts than those that are allowed anyway."""
+        for name, value in json.loads(token.text, parse_int=float).items():
+            if name not in _OPTIONS:
+                allowed = ", ".join(_OPTIONS)
+                self.refuse(f"{name} is not an option of a grammar that can be honoured; allowed are {allowed}", token)
+            if not isinstance(value, bool) or value not in _OPTIONS[name]:
+                allowed = " and ".join(json.dumps(option) for option in _OPTIONS[name])
+                self.refuse(f"the option {name} is {json.dumps(value)[:50]}; allowed is {allowed}", token)
 
     def read_import(self) -> None:
         begin = self.here

@@ -14,6 +14,7 @@ If a lookahead at the beginning looks further than one character after the termi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NoReturn
 
 from logitkit.compiler.characters.assertions import has_assertions
@@ -25,6 +26,7 @@ from logitkit.grammars.lark.lexeme import EdgeAssertion, Lexeme, asserting_lexem
 from logitkit.grammars.lark.literals import Literals
 from logitkit.grammars.lark.lookaheads import LeadingLookaheads, leading_lookaheads, looking_ahead
 from logitkit.grammars.lark.measures import Measure, of_tree
+from logitkit.grammars.lark.nested import NestedGrammars
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import inside
@@ -48,10 +50,19 @@ class Terminals:
         limits: Bounds on the trees and automata.
         in_order: Whether the options of every regular expression are tried in order, as by Lark, and not only lazy quantifiers.
         any_split: Whether terminals may end where they could go on.
+        nested: The nested grammars of the draft.
     """
 
-    def __init__(self, draft: Draft, limits: Limits, in_order: bool = False, any_split: bool = False) -> None:
+    def __init__(
+        self,
+        draft: Draft,
+        limits: Limits,
+        in_order: bool = False,
+        any_split: bool = False,
+        nested: NestedGrammars | None = None,
+    ) -> None:
         self.draft = draft
+        self.nested = nested
         self.limits = limits
         self.in_order = in_order
         self.any_split = any_split
@@ -65,6 +76,12 @@ class Terminals:
     def tokens(self) -> list[str | int]:
         """The special tokens that were met, by name or id; `Symbol.special_token(i)` stands for the one with number i."""
         return self._literals.tokens
+
+    def number_tokens(self, tokens: Iterable[str | int]) -> list[int]:
+        """Add the special tokens of a nested grammar, and return the number of each."""
+        begin = len(self.tokens)
+        self.tokens.extend(tokens)
+        return [*range(begin, len(self.tokens))]
 
     def tree(self, number: int) -> Node:
         """Return the tree of a terminal as rules use it.
@@ -149,12 +166,14 @@ class Terminals:
         return TextLanguage(*first_match_dfa(tree, self.limits), self.limits)
 
     def may_be_empty(self, number: int) -> bool:
-        """Whether a terminal has the empty text, which Lark forbids."""
+        """Whether a terminal, or a nested grammar, has the empty text. Lark forbids such terminals."""
+        if self.draft.definitions[number].kind == "lark" and self.nested is not None:
+            return self.nested.may_be_empty(number)
         return not self.has_no_lexeme(number) and self.lexeme(number).machine.accepting[0]
 
     def has_no_lexeme(self, number: int) -> bool:
-        """Whether a definition is a special token, which has no text, or a JSON value, which may nest."""
-        return self.draft.definitions[number].kind in ("special", "json")
+        """Whether a definition is a special token, which has no text, or a JSON value or a grammar, which may nest."""
+        return self.draft.definitions[number].kind in ("special", "json", "lark")
 
     def _refuse(self, reason: str, definition: LarkDefinition) -> NoReturn:
         raise GrammarError(reason, self.draft.grammar, definition.begin)
@@ -189,6 +208,7 @@ class Terminals:
         reasons = {
             "rule": f"the rule {name}; a terminal may contain terminals only",
             "special": f"the special token {name}; special tokens stand in rules only",
+            "lark": "%lark; nested grammars stand in rules, in lower case, only",
             "json": "%json; JSON values stand in rules, in lower case, only",
         }
         if kind in reasons:

@@ -1,5 +1,6 @@
 """Grammars in Lark's syntax.
 
+attributes    rules that end as soon as they can, or have a limited length
 bodies        what stands after the colon of a definition
 competition   which terminals may stand in the same place
 continuations the texts that must not follow a terminal

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
+from logitkit.grammars.lark.attributes import Attributes
 from logitkit.patterns.construction import concatenate, with_inside
 from logitkit.patterns.syntax import Alternate, Call, Concat, Node, Repeat
 
@@ -48,6 +49,7 @@ class LarkDefinition:
         references: The definitions that it calls, with the place of each call.
         ends: The strings of a range, as written.
         excluded: For "both", whether each operand is excluded by `~`.
+        attributes: Those of the rule whose text a terminal is.
     """
 
     name: str
@@ -59,17 +61,24 @@ class LarkDefinition:
     references: list[tuple[int, int]] = field(default_factory=list)
     ends: tuple[str, str] = ("", "")
     excluded: tuple[bool, ...] = ()
+    attributes: Attributes | None = None
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether it is a terminal that ends as soon as it can."""
+        return self.attributes is not None and self.attributes.is_lazy
 
 
 @dataclass(eq=False, slots=True)
 class Draft:
-    """The definitions of a grammar, by number, the numbers of names, those of the ignored terminals, and unused templates."""
+    """The definitions of a grammar, by number, the numbers of names, those of the ignored terminals, unused templates, and doubts."""
 
     grammar: str
     definitions: list[LarkDefinition] = field(default_factory=list)
     numbers: dict[Hashable, int] = field(default_factory=dict)
     ignored: list[int] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def number(self, key: Hashable, name: str, kind: str, begin: int) -> int:
         """Return the number of a definition, which is made if there is none with this key."""

@@ -10,10 +10,11 @@ Here are the lines of a grammar: definitions, directives and imports. `bodies` r
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from logitkit.errors import GrammarError
 from logitkit.grammars.checks import undefined_rule
-from logitkit.grammars.dialects import ATTRIBUTES
+from logitkit.grammars.lark.attributes import KNOWN, REFUSED, Attributes
 from logitkit.grammars.lark.bodies import ITEMS, UNSUPPORTED, LarkBodyReader
 from logitkit.grammars.lark.draft import Draft, LarkDefinition
 from logitkit.grammars.lark.literals import COMMON
@@ -77,8 +78,7 @@ class _LarkParser(LarkBodyReader):
         if self.here.text == "{":
             self.read_template(token)
             return
-        if self.here.text == "[":
-            self.refuse(ATTRIBUTES, self.here)
+        attributes = self.read_attributes(token) if self.here.text == "[" else None
         if self.here.text in ("::=", "="):
             hint = "; this looks like GBNF: pass syntax='gbnf'" if self.here.text == "::=" else ""
             self.refuse(f"a definition is written with a colon, as in `name: ...`{hint}", self.here)
@@ -90,7 +90,68 @@ class _LarkParser(LarkBodyReader):
             definition.priority = self.integer("a priority, an integer,")
         self.expect("sign", "the colon of a definition, as in `name: ...`,", ":")
         definition.begin = token.begin
-        self.read_body(definition)
+        if attributes is None or attributes == Attributes():
+            self.read_body(definition)
+            return
+        terminal_number = self.draft.number(("attributes", token.text), token.text, "terminal", token.begin)
+        terminal = self.draft.definitions[terminal_number]
+        terminal.attributes, terminal.priority = attributes, definition.priority
+        self.read_body(terminal)
+        if attributes.suffix is not None:
+            terminal.references.append((attributes.suffix, token.begin))
+        definition.body, definition.end = Call(terminal_number), terminal.end
+        definition.references.append((terminal_number, token.begin))
+
+    def read_attributes(self, name: LarkToken) -> Attributes:
+        """Read the attributes of a rule."""
+        opening, found, seen = self.take(), Attributes(), set[str]()
+        if name.kind != "rule":
+            self.refuse(f"the terminal {name.text} has attributes; only rules, in lower case, may have some", opening)
+        while not seen or self.takes(","):
+            token = self.take()
+            if token.text in REFUSED:
+                self.refuse(REFUSED[token.text], token)
+            if token.kind != "rule" or token.text not in KNOWN:
+                self.refuse(f"an attribute of a rule is one of {', '.join(KNOWN)}", token)
+            if token.text in seen:
+                self.refuse(f"the attribute {token.text} is given twice", token)
+            seen.add(token.text)
+            if token.text == "lazy":
+                found = replace(found, is_lazy=True)
+            elif token.text == "suffix":
+                found = replace(found, is_lazy=True, suffix=self.read_suffix(token))
+            elif token.text == "max_chars":
+                found = replace(found, max_chars=self.read_max_chars(token))
+            elif self.takes("="):
+                self.expect("string", 'a name, as in capture="name",')
+        self.expect("sign", "a comma, or ] after the attributes of a rule,", "]")
+        if "capture" in seen:
+            self.draft.warnings.append(f"the attribute capture of {name.text} is ignored: texts are not read back")
+        return found
+
+    def read_suffix(self, token: LarkToken) -> int:
+        """Read the marker of the attribute suffix."""
+        if not self.takes("="):
+            self.refuse('suffix needs a marker, as in suffix="</end>"', token)
+        marker = self.take()
+        if marker.kind not in ("string", "regexp", "terminal"):
+            self.refuse("a marker is a string, a regular expression or a terminal", marker)
+        if marker.text in ('""', '""i'):
+            self.refuse("the marker is empty; leave suffix out, and write lazy to end the rule as soon as it can", marker)
+        self.references, self.is_rule = [], False
+        found = self.item(marker)
+        assert isinstance(found, Call)
+        return found.rule
+
+    def read_max_chars(self, token: LarkToken) -> int:
+        """Read the number of the attribute max_chars."""
+        if not self.takes("="):
+            self.refuse("max_chars needs a number, as in max_chars=100", token)
+        number = self.here
+        found = self.integer("the largest number of characters")
+        if found < 1:
+            self.refuse("max_chars must be at least 1", number)
+        return found
 
     def read_template(self, token: LarkToken) -> None:
         """Read the parameters of a template. Its body is read for each use."""

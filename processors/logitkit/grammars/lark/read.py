@@ -46,7 +46,7 @@ def read_lark(
     grammar, and `%regex {...}` a part of a text. In terminals, `A & B` has the
     texts of both, and `~A` those that are not of `A`, as in LLGuidance. The first letter of a name says whether it is a rule.
     Templates are rules with parameters. Prefixes, aliases and the priorities of rules do not change a language. Refused, with the
-    place: `%declare`, `%override`, `%extend`, other imports, and attributes of rules.
+    place: `%declare`, `%override`, `%extend`, other imports, and some attributes of rules.
 
     Args:
         text: The grammar.
@@ -157,7 +157,7 @@ class _LarkReader:
             rules = [*self.ignoring(first), *rules]
         self.add_json(rules, order)
         self.add_nested(rules, order)
-        warnings = [*self.unused(), *warnings, *self.lexer.warnings, *dict.fromkeys(self.schema_warnings)]
+        warnings = [*self.unused(), *self.draft.warnings, *warnings, *self.lexer.warnings, *dict.fromkeys(self.schema_warnings)]
         tokens = self.terminals.tokens
         return checked_rule_set(self.draft.grammar, rules, 0, tokens, warnings, all_end=self.kind != "contextual")
 
@@ -224,7 +224,8 @@ class _LarkReader:
 
     def names(self) -> list[str]:
         """Return the names that are defined."""
-        definitions = [d for d in self.draft.definitions if d.kind in ("rule", "terminal") and d.body is not None]
+        named = [d for d in self.draft.definitions if d.kind in ("rule", "terminal") and d.attributes is None]
+        definitions = [d for d in named if d.body is not None]
         return [d.name for d in definitions if not d.name.startswith("%")]
 
     def unused(self) -> list[str]:

@@ -21,6 +21,7 @@ from logitkit.compiler.characters.assertions import has_assertions
 from logitkit.compiler.characters.first_match import finds_all, first_match_dfa, is_unambiguous
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import GrammarError, PatternSyntaxError
+from logitkit.grammars.lark.attributes import shortest_texts
 from logitkit.grammars.lark.draft import Draft, LarkDefinition, has_lazy_quantifiers, with_calls_replaced
 from logitkit.grammars.lark.lexeme import EdgeAssertion, Lexeme, asserting_lexeme
 from logitkit.grammars.lark.literals import Literals
@@ -37,6 +38,8 @@ __all__ = ["Terminals"]
 # A tree that is used by another terminal is compiled if it has more levels or more nodes than this; an automaton counts as many.
 _MOST_LEVELS = 90
 _MOST_NODES, _MACHINE_NODES = 2000, 200
+
+_LIKE = ", as a rule with attributes is one,"
 
 # The costs of a terminal, and of a node of one that is part of another.
 _TERMINAL_STEPS, _NODE_STEPS = 100, 3
@@ -206,7 +209,7 @@ class Terminals:
     def _check_use(self, user: LarkDefinition, used: int, position: int) -> None:
         kind, name = self.draft.definitions[used].kind, self.draft.definitions[used].name
         reasons = {
-            "rule": f"the rule {name}; a terminal may contain terminals only",
+            "rule": f"the rule {name}; a terminal{_LIKE if user.attributes else ''} may contain terminals only",
             "special": f"the special token {name}; special tokens stand in rules only",
             "lark": "%lark; nested grammars stand in rules, in lower case, only",
             "json": "%json; JSON values stand in rules, in lower case, only",
@@ -221,6 +224,8 @@ class Terminals:
         ordered, measure = of_tree(definition.body, self._measures.__getitem__)
         if definition.kind == "both":
             return self._both(definition, parts), measure
+        if definition.attributes is not None:
+            return self._with_attributes(definition, parts), measure._replace(text=None)
         return with_calls_replaced(ordered, parts.__getitem__), measure
 
     def _both(self, definition: LarkDefinition, parts: dict[int, Node]) -> Machine:
@@ -233,6 +238,20 @@ class Terminals:
         if language.is_empty:
             self._refuse("no text is in all operands of &", definition)
         return language.machine()
+
+    def _with_attributes(self, definition: LarkDefinition, parts: dict[int, Node]) -> Machine:
+        """Return the tree of a rule that attributes make one terminal."""
+        assert definition.body is not None
+        assert definition.attributes is not None
+        tree = with_calls_replaced(definition.body, parts.__getitem__)
+        suffix = None if definition.attributes.suffix is None else parts[definition.attributes.suffix]
+        if _is_special(tree) or (suffix is not None and _is_special(suffix)):
+            what = "lookaheads, word boundaries, anchors and lazy quantifiers"
+            self._refuse(f"{what} are not supported in {definition.name}, because it has attributes", definition)
+        texts = shortest_texts(tree, definition.attributes, suffix, self.limits)
+        if texts.is_empty:
+            self._refuse(f"{definition.name} has no text with its attributes", definition)
+        return texts.machine()
 
     def _small(self, number: int) -> Node:
         """Return a tree for use in another one."""

@@ -16,7 +16,8 @@ def check(case: TemplateCase, tried: Counter[str]) -> None:
     try:
         rules = read_lark(case.grammar, lexer="dynamic")
     except GrammarError as error:
-        assert "no finite text" in error.reason or expected is None, error
+        if "no finite text" not in error.reason and expected is not None:
+            raise
         tried["grammars refused"] += 1
         return
     if expected is None:

@@ -1,4 +1,4 @@
-"""What LLGuidance reads of texts, byte by byte, if it is installed."""
+"""LLGuidance as a judge of texts, byte by byte, if it is installed."""
 
 from __future__ import annotations
 

@@ -14,10 +14,22 @@ from logitkit.grammars.lark import LarkLexer
 
 __all__ = ["LookaheadCase", "lookahead_cases"]
 
-# What a lookahead looks for.
+# Patterns that a lookahead looks for.
 SOUGHT = ("ab", "a|bb", "abb|ba", "[ab]{3}", "b*a", "[ab]*x", "a.", "ab\\b", "(?:a|bx)\\b", "x?ab", "(?!aa)a", "a$", "")
-# What the terminal reads.
-READ = ("[ab]+", "[abx]+", "\\w+", "a[bx]*", "[ab]{2}", "(?:ab|a)x?", "[ab]+x", "[ab]*?x", "a(?:bx)?", "[^(]+", "[ab]+\\b")
+# Patterns of the terminal without its lookaheads.
+READ = (
+    "[ab]+",
+    "[abx]+",
+    "\\w+",
+    "a[bx]*",
+    "[ab]{2}",
+    "(?:ab|a)x?",
+    "[ab]+x",
+    "[ab]*?x",
+    "a(?:bx)?",
+    "[^(]+",
+    "[ab]+\\b",
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +60,11 @@ class LookaheadCase:
 @st.composite
 def lookahead_cases(draw: DrawFn) -> LookaheadCase:
     """Draw a terminal with one or two lookaheads at its beginning, or after a character."""
-    looks = st.tuples(st.sampled_from(("(?!", "(?!", "(?=")), st.sampled_from(SOUGHT)).map(lambda two: f"{two[0]}{two[1]})")
+    looks = st.tuples(st.sampled_from(("(?!", "(?!", "(?=")), st.sampled_from(SOUGHT)).map(
+        lambda two: f"{two[0]}{two[1]})"
+    )
     before = draw(st.sampled_from(("", "", "", "a", "[ab]")))
     found = "".join(draw(st.lists(looks, min_size=1, max_size=2)))
-    return LookaheadCase(before + found + draw(st.sampled_from(READ)), draw(st.sampled_from(("\\(.*", "[x(]+", "[abx(]+"))))
+    return LookaheadCase(
+        before + found + draw(st.sampled_from(READ)), draw(st.sampled_from(("\\(.*", "[x(]+", "[abx(]+")))
+    )

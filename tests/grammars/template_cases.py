@@ -44,7 +44,9 @@ def template_cases(draw: DrawFn) -> TemplateCase:
         'A: "a"',
         "B: /b/ A?",
     ]
-    return TemplateCase("\n".join(lines) + "\n", tuple(draw(st.lists(st.text("ab", max_size=6), min_size=1, max_size=6))))
+    return TemplateCase(
+        "\n".join(lines) + "\n", tuple(draw(st.lists(st.text("ab", max_size=6), min_size=1, max_size=6)))
+    )
 
 
 def lark_reads(grammar: str, texts: tuple[str, ...]) -> tuple[bool, ...] | None:

@@ -14,17 +14,18 @@ from tests.grammars.recogniser import accepts
 LEXERS: tuple[LarkLexer, ...] = ("longest", "contextual")
 
 # Each grammar with the characters of its texts: all texts of up to four of them are tried.
+TAIL = "tail: TEXT\nTEXT: /(.|\\n)*/"
 GRAMMARS = {
     'start: r "a"\nr[lazy]: /b+/': "ab",
     'start: "<" r\nr[lazy]: /[ab]+b/': "<ab",
     'start: r ">"\nr[lazy]: "ab" | "abb" | "ba"': ">ab",
     'start: r r ";"\nr[lazy]: A* "b"\nA: /[ab]/': "ab;",
     'start: r r?\nr[suffix=";"]: /[a;]*/': "a;b",
-    'start: r r?\nr[suffix=/;;|b/]: /[ab;]*/': "a;b",
+    "start: r r?\nr[suffix=/;;|b/]: /[ab;]*/": "a;b",
     'start: r "a"\nr[suffix=END]: /[ab]*/\nEND: "b" | "<"': "ab<",
-    'start: tool* tail\ntail: TEXT\nhead[lazy]: TEXT "<b"\ntool: head /[a]+/ ">"\nTEXT: /(.|\\n)*/': "ab<>",
-    'start: (f | g)* tail\ntail: TEXT\nfh[lazy]: TEXT "<"\nf: fh "a" ">"\ngh[lazy]: TEXT "<"\ng: gh "b" ">"\nTEXT: /(.|\\n)*/': "ab<>",
-    'start: (f | g)* tail\ntail: TEXT\nfh[lazy]: TEXT "<a"\nf: fh ">"\ngh[lazy]: TEXT "<b"\ng: gh /[ab]/\nTEXT: /(.|\\n)*/': "ab<>",
+    f'start: tool* tail\nhead[lazy]: TEXT "<b"\ntool: head /[a]+/ ">"\n{TAIL}': "ab<>",
+    f'start: (f | g)* tail\nfh[lazy]: TEXT "<"\nf: fh "a" ">"\ngh[lazy]: TEXT "<"\ng: gh "b" ">"\n{TAIL}': "ab<>",
+    f'start: (f | g)* tail\nfh[lazy]: TEXT "<a"\nf: fh ">"\ngh[lazy]: TEXT "<b"\ng: gh /[ab]/\n{TAIL}': "ab<>",
 }
 
 
@@ -43,14 +44,24 @@ def test_lazy_rules_have_the_texts_that_llguidance_reads(grammar: str) -> None:
     ("grammar", "valid", "invalid"),
     [
         ('start: r "!"\nr[max_chars=2]: /[aé]*/', ["!", "éé!"], ["aaa!", "aa"]),
-        ('start: r ["c"]\nr[max_chars=2, suffix="b"]: /[ab]+/', ["ab", "aab", "aabc", "bb"], ["b", "aaab", "abb", "aa"]),
+        (
+            'start: r ["c"]\nr[max_chars=2, suffix="b"]: /[ab]+/',
+            ["ab", "aab", "aabc", "bb"],
+            ["b", "aaab", "abb", "aa"],
+        ),
         ('start: r\nr[max_chars=3, lazy].1: A B\nA: /a+/\nB: "b"', ["ab", "aab"], ["aaab", "abb"]),
         ('start: "<" r ">"\nr[lazy]: /a*/', ["<>"], ["<a>"]),
         ('start: "<" r ">"\nr[lazy]: A & ~"a"\nA: /a+b?/', ["<aa>", "<ab>"], ["<a>", "<aab>"]),
-        ('start: r "."\nr[lazy]: "a" | t\nt: "b"', None, "the terminal r contains the rule t; a terminal, as a rule with attributes"),
+        (
+            'start: r "."\nr[lazy]: "a" | t\nt: "b"',
+            None,
+            "the terminal r contains the rule t; a terminal, as a rule with attributes",
+        ),
     ],
 )
-def test_a_rule_with_attributes_is_one_terminal(grammar: str, valid: list[str] | None, invalid: list[str] | str) -> None:
+def test_a_rule_with_attributes_is_one_terminal(
+    grammar: str, valid: list[str] | None, invalid: list[str] | str
+) -> None:
     if valid is None:
         with pytest.raises(GrammarError) as caught:
             read_lark(grammar)
@@ -69,7 +80,9 @@ def test_ignored_texts_stand_after_a_lazy_rule_and_not_inside() -> None:
 def test_capture_is_ignored_with_a_warning() -> None:
     rules = read_lark('start: a\na[capture="name"]: "x" b\nb[capture, lazy]: /x+/')
     assert [accepts(rules, text) for text in ("xx", "xxx")] == [True, False]
-    assert [f"the attribute capture of {name} is ignored: texts are not read back" for name in "ab"] == [*rules.warnings]
+    assert [f"the attribute capture of {name} is ignored: texts are not read back" for name in "ab"] == [
+        *rules.warnings
+    ]
 
 
 MISTAKES = {
@@ -88,7 +101,11 @@ MISTAKES = {
     'start[max_chars]: "a"': (1, 7, "max_chars needs a number"),
     'start[max_chars=0]: "a"': (1, 17, "max_chars must be at least 1"),
     'start[max_chars=1]: "ab"': (1, 1, "start has no text with its attributes"),
-    "start[lazy]: /a(?!b)/": (1, 1, "lookaheads, word boundaries, anchors and lazy quantifiers are not supported in start"),
+    "start[lazy]: /a(?!b)/": (
+        1,
+        1,
+        "lookaheads, word boundaries, anchors and lazy quantifiers are not supported in start",
+    ),
 }
 
 

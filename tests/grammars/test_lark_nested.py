@@ -91,7 +91,11 @@ def test_options_that_change_nothing_are_taken() -> None:
 
 
 MISTAKES = {
-    'start: %regex {"a": 1}\n': (1, 8, "%regex has 'a'; it takes one of substring_chars, substring_chunks, substring_words"),
+    'start: %regex {"a": 1}\n': (
+        1,
+        8,
+        "%regex has 'a'; it takes one of substring_chars, substring_chunks, substring_words",
+    ),
     "start: %regex {}\n": (1, 8, "%regex has nothing"),
     'start: %regex {"substring_chars": "a", "substring_words": "b"}\n': (1, 8, "it takes one of"),
     'start: %regex {"substring_chars": 1}\n': (1, 8, "substring_chars of %regex is not a string"),
@@ -103,11 +107,15 @@ MISTAKES = {
     'start: %lark { start: "a"\n': (1, 8, "this %lark { is not closed by }"),
     'start: %lark {\n start: b\n b: x "}" }\n': (3, 5, "in this nested grammar: the rule 'x' is not defined"),
     'start: %lark { root: "a" }\n': (1, 8, "in this nested grammar: there is no rule 'start'"),
-    'start: %lark {\n start: %lark {\n  start: y } }\n': (3, 10, "in this nested grammar: the rule 'y' is not defined"),
+    "start: %lark {\n start: %lark {\n  start: y } }\n": (3, 10, "in this nested grammar: the rule 'y' is not defined"),
     'start: A\nA: %lark { start: "a" }\n': (2, 4, "the terminal A contains %lark"),
     "start: " + "%lark { start: " * 20: (1, 128, "grammars in %lark nest more than 8 deep"),
-    '%llguidance {"no_forcing": 1}\nstart: "a"': (1, 1, 'the option no_forcing is 1.0; allowed is false and true'),
-    '%llguidance {"allow_initial_skip": false}\nstart: "a"': (1, 1, "the option allow_initial_skip is false; allowed is true"),
+    '%llguidance {"no_forcing": 1}\nstart: "a"': (1, 1, "the option no_forcing is 1.0; allowed is false and true"),
+    '%llguidance {"allow_initial_skip": false}\nstart: "a"': (
+        1,
+        1,
+        "the option allow_initial_skip is false; allowed is true",
+    ),
     '%llguidance {"x": true}\nstart: "a"': (1, 1, "x is not an option of a grammar that can be honoured"),
     'start: "a" %llguidance {}': (1, 12, "options of a grammar stand on a line of their own"),
 }

@@ -20,7 +20,8 @@ def test_a_grammar_with_templates_has_the_texts_that_lark_reads(case: TemplateCa
         rules = read_lark(case.grammar, lexer="dynamic")
     except GrammarError as error:
         # Lark reads rules without a finite text.
-        assert "no finite text" in error.reason or expected is None
+        if "no finite text" not in error.reason and expected is not None:
+            raise
         return
     if expected is not None:
         assert tuple([accepts(rules, text) for text in case.texts]) == expected
@@ -46,7 +47,7 @@ MISTAKES = {
     'start: _sep{"a", "b"}': (1, 8, "the template '_sep' is not defined"),
     'start: _lst{"a"}\n_list{x}: x': (1, 8, "did you mean '_list'?"),
     'start: t{"a", "b"}\nt{x}: x': (1, 8, "the template t has 1 parameters (x), and 2 arguments are given"),
-    'start: t\nt{x, y}: x y': (1, 8, "t is a template; write its arguments, as in t{x, y}"),
+    "start: t\nt{x, y}: x y": (1, 8, "t is a template; write its arguments, as in t{x, y}"),
     "start: t{}\nt{x}: x": (1, 10, "an argument of a template is a name, a string or a regular expression"),
     'start: t{"a" "b"}\nt{x}: x': (1, 14, "a comma, or } after the arguments"),
     'start: T{"a"}\nT{x}: x': (1, 9, "the terminal T takes no arguments"),

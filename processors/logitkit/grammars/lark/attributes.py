@@ -31,8 +31,8 @@ REFUSED = {
     "stop": "stop takes its marker out of the text, but tokens that have been written cannot be taken back; write suffix=, which "
     "keeps the marker",
     "stop_capture": "stop_capture names the marker of stop, which is not supported; leave it out",
-    "temperature": "temperature changes how tokens are sampled, and not which texts are allowed; leave it out, and chain the grammar "
-    "with a processor such as Temperature",
+    "temperature": "temperature changes how tokens are sampled, and not which texts are allowed; leave it out, and chain the "
+    "grammar with a processor such as Temperature",
 }
 """Attributes that are refused, with the reason."""
 

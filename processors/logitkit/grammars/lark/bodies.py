@@ -198,7 +198,9 @@ class LarkBodyReader(LarkTokenReader):
             key = (kind, *ends)
         elif kind not in ("rule", "terminal"):
             key = (kind, name)
-        elif self.here.text == "{" and self.tokens[self.at + 1].kind != "number" and self.tokens[self.at + 1].text != ",":
+        elif (
+            self.here.text == "{" and self.tokens[self.at + 1].kind != "number" and self.tokens[self.at + 1].text != ","
+        ):
             return self.use_of_template(token)
         elif kind == "rule" and name in self.bindings:
             self.references.append(self.bindings[name])

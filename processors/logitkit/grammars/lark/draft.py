@@ -71,7 +71,7 @@ class LarkDefinition:
 
 @dataclass(eq=False, slots=True)
 class Draft:
-    """The definitions of a grammar, by number, the numbers of names, those of the ignored terminals, unused templates, and doubts."""
+    """The definitions of a grammar by number, the numbers of names and of ignored terminals, unused templates, and doubts."""
 
     grammar: str
     definitions: list[LarkDefinition] = field(default_factory=list)

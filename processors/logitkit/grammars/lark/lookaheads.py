@@ -9,9 +9,9 @@ three parts:
 
 By hand, for `/(?!true)[a-z]+/`: `true` and `truest` are not texts, and `tru` is one that no `e` follows.
 
-The rest in 2 is known if it has few texts. Otherwise, a lexer decides most cases: where `/(?!.*--)[a-z-]+/` has read `a`, it reads
-on as long as letters and `-` follow, so nothing needs to be forbidden there. What remains depends on text after the terminal,
-however far away, and is refused. With `&` and `~`, the author can say which text a condition is about.
+The rest in 2 is known if it has few texts. Otherwise, a lexer decides most cases: where `/(?![a-z]*x)[a-z]+/` has read `a`, it
+reads on as long as letters follow, so it does not end before one. In `/(?!.*--)[a-z-]+/`, the condition is about all text after
+the terminal, however far away, so it is refused. With `&` and `~`, the author can say which text a condition is about.
 
 `/(?=X)Y/` is a text of both Y and `X.*`. A text of Y that needs what follows it to be one of `X.*` is not one by itself: if a
 lexer reads on there, it is left out, and refused otherwise.
@@ -54,18 +54,18 @@ def leading_lookaheads(tree: Node) -> LeadingLookaheads | None:
         >>> found.conditions == ((parse("ab"), True),), found.rest == parse("ac")
         (True, True)
     """
-    parts = list(_flat(tree))
-    conditions, before, at = list[tuple[Node, bool]](), list[Node](), 0
-    for at, part in enumerate(parts):
+    parts = _flat(tree)
+    conditions, before = list[tuple[Node, bool]](), list[Node]()
+    while parts:
+        part = parts[0]
         if isinstance(part, Look) and not part.behind:
             conditions.append((concatenate([*before, part.node]), part.negative))
-            continue
-        if not isinstance(part, Characters):
+        elif isinstance(part, Characters):
+            before.append(part)
+        else:
             break
-        before.append(part)
-    else:
-        at = len(parts)
-    return LeadingLookaheads(tuple(conditions), concatenate([*before, *parts[at:]])) if conditions else None
+        parts.pop(0)
+    return LeadingLookaheads(tuple(conditions), concatenate([*before, *parts])) if conditions else None
 
 
 def _flat(tree: Node) -> list[Node]:
@@ -92,8 +92,8 @@ def looking_ahead(rest: Lexeme, condition: Lexeme, negative: bool, any_split: bo
 
     Args:
         rest: The terminal without the lookahead.
-        condition: What the lookahead looks for.
-        negative: Whether that must not be found.
+        condition: The texts that the lookahead looks for.
+        negative: Whether one must not be found.
         any_split: Whether terminals split a text in any way, so that one may end where it could go on.
         limits: Bounds on the automata.
 
@@ -158,10 +158,10 @@ def _forbidden(
     """Return what must not follow a text with which what is looked for may begin, or None if the text may not end there.
 
     Args:
-        mine: What must not follow it anyway.
-        condition: What is looked for.
-        beside: The state of its automaton after the text.
-        negative: Whether it must not be found.
+        mine: The texts that must not follow it anyway.
+        condition: The texts that the lookahead looks for.
+        beside: The state of their automaton after the text.
+        negative: Whether one must not be found.
         goes_on: The characters with which the terminal goes on to a longer text, so that a lexer does not end it before them.
         limits: Bound on the work.
     """

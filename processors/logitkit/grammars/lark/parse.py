@@ -116,17 +116,22 @@ class _LarkParser(LarkBodyReader):
             if token.text in seen:
                 self.refuse(f"the attribute {token.text} is given twice", token)
             seen.add(token.text)
-            if token.text == "lazy":
-                found = replace(found, is_lazy=True)
-            elif token.text == "suffix":
-                found = replace(found, is_lazy=True, suffix=self.read_suffix(token))
-            elif token.text == "max_chars":
-                found = replace(found, max_chars=self.read_max_chars(token))
-            elif self.takes("="):
-                self.expect("string", 'a name, as in capture="name",')
+            found = self.with_attribute(token, found)
         self.expect("sign", "a comma, or ] after the attributes of a rule,", "]")
         if "capture" in seen:
             self.draft.warnings.append(f"the attribute capture of {name.text} is ignored: texts are not read back")
+        return found
+
+    def with_attribute(self, token: LarkToken, found: Attributes) -> Attributes:
+        """Read the value of an attribute, and add it to others."""
+        if token.text == "lazy":
+            return replace(found, is_lazy=True)
+        if token.text == "suffix":
+            return replace(found, is_lazy=True, suffix=self.read_suffix(token))
+        if token.text == "max_chars":
+            return replace(found, max_chars=self.read_max_chars(token))
+        if self.takes("="):
+            self.expect("string", 'a name, as in capture="name",')
         return found
 
     def read_suffix(self, token: LarkToken) -> int:
@@ -137,7 +142,9 @@ class _LarkParser(LarkBodyReader):
         if marker.kind not in ("string", "regexp", "terminal"):
             self.refuse("a marker is a string, a regular expression or a terminal", marker)
         if marker.text in ('""', '""i'):
-            self.refuse("the marker is empty; leave suffix out, and write lazy to end the rule as soon as it can", marker)
+            self.refuse(
+                "the marker is empty; leave suffix out, and write lazy to end the rule as soon as it can", marker
+            )
         self.references, self.is_rule = [], False
         found = self.item(marker)
         assert isinstance(found, Call)
@@ -187,9 +194,12 @@ class _LarkParser(LarkBodyReader):
         wanted, given = len(template.parameters), len(use.arguments)
         if wanted != given:
             names = ", ".join(template.parameters)
-            self.refuse(f"the template {name} has {wanted} parameters ({names}), and {given} arguments are given", use.token)
+            self.refuse(
+                f"the template {name} has {wanted} parameters ({names}), and {given} arguments are given", use.token
+            )
         if use.level > MAX_LEVELS:
-            reason = f"the template {name} arises from more than {MAX_LEVELS} other uses of templates; one that uses itself needs the same arguments"
+            reason = f"the template {name} arises from more than {MAX_LEVELS} other uses of templates"
+            reason = f"{reason}; one that uses itself needs the same arguments"
             self.refuse(reason, use.token)
         self.limits.check_states(len(self.uses))
         self.bindings, self.level = dict(zip(template.parameters, use.arguments, strict=True)), use.level

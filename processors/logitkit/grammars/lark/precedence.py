@@ -8,8 +8,8 @@ Of the terminals that may stand in a place, some restrict another one, under fou
 - The text after a string is not one that expressions *around* it would go on with, and none of them matches a part of the string
   only.
 - Strings *take* texts from regular expressions.
-- No text goes on after one of *lazy* terminals, which a lexer takes as soon as it can. Nothing else restricts a lazy terminal, and
-  it comes earlier than all that are not lazy.
+- No text goes on after one of *lazy* terminals, which a lexer takes as soon as it can. Nothing else restricts a lazy terminal,
+  and it comes earlier than all that are not lazy.
 
 Two lexers differ in them:
 

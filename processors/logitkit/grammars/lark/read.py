@@ -157,7 +157,13 @@ class _LarkReader:
             rules = [*self.ignoring(first), *rules]
         self.add_json(rules, order)
         self.add_nested(rules, order)
-        warnings = [*self.unused(), *self.draft.warnings, *warnings, *self.lexer.warnings, *dict.fromkeys(self.schema_warnings)]
+        warnings = [
+            *self.unused(),
+            *self.draft.warnings,
+            *warnings,
+            *self.lexer.warnings,
+            *dict.fromkeys(self.schema_warnings),
+        ]
         tokens = self.terminals.tokens
         return checked_rule_set(self.draft.grammar, rules, 0, tokens, warnings, all_end=self.kind != "contextual")
 

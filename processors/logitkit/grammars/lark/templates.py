@@ -3,7 +3,7 @@
 Each use with other arguments is a rule of its own. For `_list{NAME, ","}`, the body of the template is read again, and `item` and
 `sign` stand for `NAME` and `","` in it.
 
-A template may use itself. With the same arguments, that is a recursive rule. With longer and longer ones, there would be no end:
+A template may use itself. With the same arguments, that is a recursive rule. With longer and longer ones, it would never end, so
 at most `MAX_LEVELS` uses may arise from each other.
 """
 

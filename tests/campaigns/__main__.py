@@ -28,6 +28,8 @@ NAMES = (
     "training",
     "grammars",
     "lexers",
+    "lookaheads",
+    "templates",
     "hostile",
     "tools",
 )

@@ -14,6 +14,7 @@ from typing import NoReturn
 from logitkit.grammars.checks import calls_of
 from logitkit.grammars.dialects import macros
 from logitkit.grammars.lark.draft import LarkDefinition
+from logitkit.grammars.lark.templates import TemplateUse
 from logitkit.grammars.lark.tokens import LarkToken, LarkTokenReader
 from logitkit.limits import Limits
 from logitkit.patterns.construction import alternate, concatenate, repeat
@@ -26,15 +27,11 @@ MAX_GROUPS = 64
 """The maximum nesting depth of groups."""
 
 _CLOSING = {"(": ")", "[": "]"}
-ITEMS = {"string", "regexp", "special", "json", "rule", "terminal", "modifier"}
+ITEMS = {"string", "regexp", "special", "json", "regex", "lark", "rule", "terminal", "modifier"}
 UNSUPPORTED = {
     "%declare": "%declare names terminals without a text, such as indentation; define them as terminals with a text",
     "%override": "%override changes an imported rule, and only terminals of `common` can be imported; define the rule here",
     "%extend": "%extend changes an imported rule, and only terminals of `common` can be imported; define the rule here",
-    "%lark": "nested grammars in %lark {...} are not supported; put their rules into this grammar under other names",
-    "%regex": "%regex is not supported; write a regular expression as /.../",
-    "%grammar_options": "%grammar_options has options of another library; leave the line out, and pass options as arguments",
-    "%llguidance": "%llguidance has options of another library; leave the line out, and pass options as arguments",
 }
 
 
@@ -55,6 +52,10 @@ class LarkBodyReader(LarkTokenReader):
     def __init__(self, grammar: str, limits: Limits) -> None:
         super().__init__(grammar, limits)
         self.macros = macros(grammar)
+        self.uses: list[TemplateUse] = []
+        # While a template is read: what its parameters stand for, and how many uses it arises from.
+        self.bindings: dict[str, tuple[int, int]] = {}
+        self.level = 0
 
     def read_body(self, definition: LarkDefinition) -> None:
         """Read alternatives until the end of the definition."""
@@ -76,7 +77,7 @@ class LarkBodyReader(LarkTokenReader):
     def read_part(self, token: LarkToken) -> None:
         """Read a part of an alternative, or what stands between parts."""
         group = self.group
-        if token.kind in ITEMS and token.text not in SIGNS:
+        if token.kind in ITEMS and (token.kind != "modifier" or token.text not in SIGNS):
             group.parts.append(self.item(token))
             group.repeatable = True
         elif token.text in _CLOSING:
@@ -137,7 +138,7 @@ class LarkBodyReader(LarkTokenReader):
         """Read what stands after `~`."""
         self.refuse_in_rules(token)
         item = self.take()
-        if item.kind not in ITEMS or item.text in SIGNS:
+        if item.kind not in ITEMS or item.kind == "modifier":
             self.refuse(
                 "after ~, write a number of copies, or a string, a regular expression or a terminal to exclude", item
             )
@@ -176,7 +177,9 @@ class LarkBodyReader(LarkTokenReader):
             "::=": "this looks like GBNF: pass syntax='gbnf'",
             ";": 'a definition ends with its line; a semicolon as text is written ";"',
         }
-        if token.kind == "directive":
+        if token.kind == "options":
+            reason = "options of a grammar stand on a line of their own"
+        elif token.kind == "directive":
             reason = UNSUPPORTED.get(token.text, f"{token.text} begins a line of its own")
         else:
             reason = reasons.get(token.text, f"{token.text!r} means nothing here; text stands in double quotes")
@@ -198,13 +201,45 @@ class LarkBodyReader(LarkTokenReader):
         elif (
             self.here.text == "{" and self.tokens[self.at + 1].kind != "number" and self.tokens[self.at + 1].text != ","
         ):
-            self.refuse("templates with parameters in {...} are not supported; write a rule for each use", self.here)
+            return self.use_of_template(token)
+        elif kind == "rule" and name in self.bindings:
+            self.references.append(self.bindings[name])
+            self.limits.check_states(len(self.references))
+            return Call(self.bindings[name][0])
         elif kind == "terminal" and name in self.macros and self.here.text == "(":
             self.refuse(self.macros[name], token)
         number = self.draft.number(key, name, kind, token.begin)
         self.draft.definitions[number].ends = ends
         self.references.append((number, token.begin))
         # Each becomes a state at least.
+        self.limits.check_states(len(self.references))
+        return Call(number)
+
+    def use_of_template(self, token: LarkToken, nesting: int = 1) -> Node:
+        """Return the call of a template; its arguments come next."""
+        if token.kind != "rule" or token.text in self.bindings:
+            what = "parameter" if token.text in self.bindings else "terminal"
+            self.refuse(f"the {what} {token.text} takes no arguments in {{...}}; only templates do", self.here)
+        opening, arguments = self.take(), list[tuple[int, int]]()
+        if nesting > MAX_GROUPS:
+            self.refuse(f"the arguments of templates nest more than {MAX_GROUPS} deep", opening)
+        used_by, self.references = self.references, []
+        while not arguments or self.takes(","):
+            argument = self.take()
+            if argument.kind not in ITEMS or argument.kind == "modifier":
+                self.refuse("an argument of a template is a name, a string or a regular expression", argument)
+            is_use = argument.kind == "rule" and self.here.text == "{"
+            node = self.use_of_template(argument, nesting + 1) if is_use else self.item(argument)
+            assert isinstance(node, Call)
+            arguments.append((node.rule, argument.begin))
+        self.references = used_by
+        self.expect("sign", "a comma, or } after the arguments of a template,", "}")
+        key = ("template", token.text, tuple([number for number, _ in arguments]))
+        is_new = key not in self.draft.numbers
+        number = self.draft.number(key, token.text, "rule", token.begin)
+        if is_new:
+            self.uses.append(TemplateUse(token, number, tuple(arguments), self.level + 1))
+        self.references.append((number, token.begin))
         self.limits.check_states(len(self.references))
         return Call(number)
 

@@ -59,6 +59,15 @@ class Continuation:
             found |= cls(charset) if after is None else cls(CharSet(), ((charset, after),))
         return found
 
+    @classmethod
+    def exactly(cls, machine: Machine, state: int, limits: Limits) -> Continuation | None:
+        """Return the shortest texts with which an automaton comes from a state to an accepting one, if they are few.
+
+        Returns:
+            The texts, `NOTHING` if the state accepts, or None if there are many.
+        """
+        return NOTHING if machine.accepting[state] else _Exact(machine, limits).after(state)
+
     def __or__(self, other: Continuation) -> Continuation:
         if not self or not other:
             return self or other

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
+from logitkit.grammars.lark.attributes import Attributes
 from logitkit.patterns.construction import concatenate, with_inside
 from logitkit.patterns.syntax import Alternate, Call, Concat, Node, Repeat
 
@@ -40,14 +41,15 @@ class LarkDefinition:
     Args:
         name: Its name, or the literal as written.
         begin: Where it begins in the grammar; where it is first used as long as it has no body.
-        kind: "rule", "terminal", or the kind of a literal: "string", "regexp", "range", "special", "json" or "common"; "both" for
-            what stands around `&` and after `~`.
+        kind: "rule", "terminal", or the kind of a literal: "string", "regexp", "range", "special", "json",
+            "regex", "lark" or "common"; "both" for what stands around `&` and after `~`.
         body: Its tree of calls. None for a literal, and for a name that is not defined. For "both", a choice of the operands.
         end: Where it ends.
         priority: The number after a dot after the name.
         references: The definitions that it calls, with the place of each call.
         ends: The strings of a range, as written.
         excluded: For "both", whether each operand is excluded by `~`.
+        attributes: Those of the rule whose text a terminal is.
     """
 
     name: str
@@ -59,16 +61,24 @@ class LarkDefinition:
     references: list[tuple[int, int]] = field(default_factory=list)
     ends: tuple[str, str] = ("", "")
     excluded: tuple[bool, ...] = ()
+    attributes: Attributes | None = None
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether it is a terminal that ends as soon as it can."""
+        return self.attributes is not None and self.attributes.is_lazy
 
 
 @dataclass(eq=False, slots=True)
 class Draft:
-    """The definitions of a grammar, by number, the numbers of names, and those of the ignored terminals."""
+    """The definitions of a grammar by number, the numbers of names and of ignored terminals, unused templates, and doubts."""
 
     grammar: str
     definitions: list[LarkDefinition] = field(default_factory=list)
     numbers: dict[Hashable, int] = field(default_factory=dict)
     ignored: list[int] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def number(self, key: Hashable, name: str, kind: str, begin: int) -> int:
         """Return the number of a definition, which is made if there is none with this key."""

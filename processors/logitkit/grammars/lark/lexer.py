@@ -10,6 +10,7 @@ These restrict a terminal, one after the other; `precedence` says which other te
 2. Earlier terminals must not match.
 3. Longer ones, and those around a string, must not go on.
 4. Strings take texts from regular expressions.
+5. Terminals of rules with the attribute `lazy` end all others.
 
 By hand, for `/[a-z]+/` and `"if"`: the name ends after i, if, ifx and so on. Each end forbids `[a-z]`, and the end after if is
 removed. The keyword ends after if, where it forbids `[a-z]`.
@@ -18,7 +19,7 @@ Where it is not known exactly which terminals may stand in the same place (see `
 `continuations`), more is forbidden than necessary. So every text that is left is one that the lexer reads, and a few that it
 reads are not left.
 
-A JSON value of `%json` is not a terminal: nothing restricts what may follow it.
+A JSON value of `%json` and a nested grammar are not terminals: nothing restricts what may follow them.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from logitkit.grammars.lark.precedence import Conditions, LexerKind, contextual_
 from logitkit.grammars.lark.terminals import Terminals
 from logitkit.limits import Limits
 from logitkit.patterns.charset import ANY, CharSet
-from logitkit.patterns.syntax import Alternate, Characters, Machine, Node
+from logitkit.patterns.syntax import Alternate, Characters, Concat, Machine, Node, Repeat
 
 __all__ = ["Lexer"]
 
-# Stands for a JSON value where it may follow.
+# Stands for a JSON value or a nested grammar where it may follow.
 _ANYTHING = Machine((((ANY, 1),), ()), (False, True))
 
 # The cost of comparing two terminals.
@@ -94,6 +95,7 @@ class Lexer:
         self._following: dict[int, Following] = {}
         self._overlapping: dict[int, list[int]] = {}
         self._own: dict[int, Lexeme] = {}
+        self._longer: dict[int, Lexeme] = {}
         self._known: dict[tuple[int, Conditions, int], Lexeme] = {}
         self._same: dict[Hashable, Lexeme] = {}
         self.ignored: list[list[Node]] = []
@@ -187,6 +189,8 @@ class Lexer:
                 found = found.longest(terminals.lexeme(other), exact, following, limits)
         for other in conditions.around:
             found = found.within(terminals.lexeme(other), exact, following, limits)
+        for other in conditions.lazy:
+            found = found.without(self._longer_than(other), limits)
         if conditions.taken:
             found = found.without(self._any_of(conditions.taken), limits)
         return found
@@ -254,6 +258,13 @@ class Lexer:
         tree = Alternate(tuple([lexeme.machine for lexeme in lexemes]))
         return Lexeme.of_machine(TextLanguage.of_tree(tree, self.limits).machine())
 
+    def _longer_than(self, number: int) -> Lexeme:
+        """Return all texts that go on after one of a terminal."""
+        if number not in self._longer:
+            tree = Concat((self.terminals.lexeme(number).machine, Repeat(Characters(ANY), 1, None)))
+            self._longer[number] = Lexeme.of_machine(TextLanguage.of_tree(tree, self.limits).machine())
+        return self._longer[number]
+
     def _has_no_text(self, number: int) -> None:
         """Warn of a terminal that the lexer never reads, or raise."""
         definition = self.draft.definitions[number]
@@ -271,7 +282,7 @@ class Lexer:
         found = self._following.get(after)
         if found is None:
             numbers = bits((after | self.always) & ~(1 << self.competition.end))
-            values = [_ANYTHING for n in numbers if self.draft.definitions[n].kind == "json"]
+            values = [_ANYTHING for n in numbers if self.draft.definitions[n].kind in ("json", "lark")]
             lexemes = [self.terminals.lexeme(n) for n in numbers if not self.terminals.has_no_lexeme(n)]
             found = Following([(machine, 0) for machine in (*values, *[lexeme.machine for lexeme in lexemes])])
             self._following[after] = found

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
+from logitkit.compiler.characters.lengths import WIDEST
 from logitkit.compiler.characters.symbols import Symbol
-from logitkit.errors import GrammarError, PatternSyntaxError
+from logitkit.compiler.text_language import TextLanguage
+from logitkit.errors import ConfigurationError, GrammarError, PatternSyntaxError
 from logitkit.grammars.lark.draft import LarkDefinition
 from logitkit.grammars.lark.measures import COMMON_LENGTHS, Measure, of_regexp, of_string
+from logitkit.grammars.lark.substrings import chunks_of, parts_of
 from logitkit.limits import Limits
 from logitkit.patterns.case_folding import fold
 from logitkit.patterns.charset import CharSet
@@ -94,6 +97,8 @@ class Literals:
             case "common":
                 tree, length = parse(COMMON[definition.name]), COMMON_LENGTHS[definition.name]
                 return tree, of_regexp(tree, "")._replace(length=length, inside=length)
+            case "regex":
+                return self._parts(definition)
             case _:
                 return self._regexp(definition)
 
@@ -150,6 +155,15 @@ class Literals:
             self.tokens.extend(ids)
         ends = Symbol.special_token(begin), Symbol.special_token(len(self.tokens) - 1)
         return Characters(CharSet((ends,)))
+
+    def _parts(self, definition: LarkDefinition) -> tuple[Node, Measure]:
+        try:
+            chunks = chunks_of(definition.name)
+        except ConfigurationError as error:
+            self._refuse(str(error), definition)
+        texts = TextLanguage.of_tree(parts_of(chunks, self.limits), self.limits)
+        length = len(definition.name)
+        return texts.machine(), Measure(0, min(sum(map(len, chunks)), WIDEST), length, length)
 
     def _regexp(self, definition: LarkDefinition) -> tuple[Node, Measure]:
         body, _, flags = definition.name[1:].rpartition("/")

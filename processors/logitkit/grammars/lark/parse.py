@@ -9,10 +9,16 @@ Here are the lines of a grammar: definitions, directives and imports. `bodies` r
 
 from __future__ import annotations
 
-from logitkit.grammars.dialects import ATTRIBUTES
+import json
+from dataclasses import replace
+
+from logitkit.errors import GrammarError
+from logitkit.grammars.checks import undefined_rule
+from logitkit.grammars.lark.attributes import KNOWN, REFUSED, Attributes
 from logitkit.grammars.lark.bodies import ITEMS, UNSUPPORTED, LarkBodyReader
 from logitkit.grammars.lark.draft import Draft, LarkDefinition
 from logitkit.grammars.lark.literals import COMMON
+from logitkit.grammars.lark.templates import MAX_LEVELS, Template, TemplateUse
 from logitkit.grammars.lark.tokens import LarkToken
 from logitkit.limits import Limits
 from logitkit.patterns.syntax import Call
@@ -30,38 +36,190 @@ def parse_lark(grammar: str, limits: Limits) -> Draft:
     return _LarkParser(grammar, limits).run()
 
 
+# The costs of a use of a template, and of a token of the template, which is read again for each use.
+_USE_STEPS, _TOKEN_STEPS = 500, 30
+
+
+# Options of LLGuidance and XGrammar with the values that agree with how grammars are read here.
+_OPTIONS = {
+    "allow_initial_skip": (True,),
+    "allow_invalid_utf8": (False,),
+    "ignore_once": (False,),
+    "no_forcing": (False, True),
+}
+
+
 class _LarkParser(LarkBodyReader):
+    def __init__(self, grammar: str, limits: Limits) -> None:
+        super().__init__(grammar, limits)
+        self.templates: dict[str, Template] = {}
+
     def run(self) -> Draft:
         while self.here.kind != "end":
             token = self.take()
             if token.kind == "directive":
                 self.read_directive(token)
+            elif token.kind == "options":
+                self.check_options(token)
             elif token.kind in ("modifier", "rule", "terminal"):
                 self.read_definition(token)
             elif token.kind != "newline":
                 hint = "; a rule continues on the next line only with |" if token.kind in ITEMS else ""
                 self.refuse(f"a line begins with a name and a colon, with |, or with %{hint}", token)
+        # The list grows while templates are read that use templates.
+        for use in self.uses:
+            self.read_use(use)
+        self.check_arguments()
         return self.draft
 
     def read_definition(self, token: LarkToken) -> None:
         if token.kind == "modifier":
             token = self.expect("rule", "the name of a rule")
         if self.here.text == "{":
-            self.refuse("templates with parameters in {...} are not supported; write a rule for each use", self.here)
-        if self.here.text == "[":
-            self.refuse(ATTRIBUTES, self.here)
+            self.read_template(token)
+            return
+        attributes = self.read_attributes(token) if self.here.text == "[" else None
         if self.here.text in ("::=", "="):
             hint = "; this looks like GBNF: pass syntax='gbnf'" if self.here.text == "::=" else ""
             self.refuse(f"a definition is written with a colon, as in `name: ...`{hint}", self.here)
         number = self.draft.number(token.text, token.text, token.kind, token.begin)
         definition = self.draft.definitions[number]
-        if definition.body is not None:
+        if definition.body is not None or token.text in self.templates:
             self.refuse(f"{token.text} is defined more than once; join the definitions with |", token)
         if self.takes("."):
             definition.priority = self.integer("a priority, an integer,")
         self.expect("sign", "the colon of a definition, as in `name: ...`,", ":")
         definition.begin = token.begin
+        if attributes is None or attributes == Attributes():
+            self.read_body(definition)
+            return
+        terminal_number = self.draft.number(("attributes", token.text), token.text, "terminal", token.begin)
+        terminal = self.draft.definitions[terminal_number]
+        terminal.attributes, terminal.priority = attributes, definition.priority
+        self.read_body(terminal)
+        if attributes.suffix is not None:
+            terminal.references.append((attributes.suffix, token.begin))
+        definition.body, definition.end = Call(terminal_number), terminal.end
+        definition.references.append((terminal_number, token.begin))
+
+    def read_attributes(self, name: LarkToken) -> Attributes:
+        """Read the attributes of a rule."""
+        opening, found, seen = self.take(), Attributes(), set[str]()
+        if name.kind != "rule":
+            self.refuse(f"the terminal {name.text} has attributes; only rules, in lower case, may have some", opening)
+        while not seen or self.takes(","):
+            token = self.take()
+            if token.text in REFUSED:
+                self.refuse(REFUSED[token.text], token)
+            if token.kind != "rule" or token.text not in KNOWN:
+                self.refuse(f"an attribute of a rule is one of {', '.join(KNOWN)}", token)
+            if token.text in seen:
+                self.refuse(f"the attribute {token.text} is given twice", token)
+            seen.add(token.text)
+            found = self.with_attribute(token, found)
+        self.expect("sign", "a comma, or ] after the attributes of a rule,", "]")
+        if "capture" in seen:
+            self.draft.warnings.append(f"the attribute capture of {name.text} is ignored: texts are not read back")
+        return found
+
+    def with_attribute(self, token: LarkToken, found: Attributes) -> Attributes:
+        """Read the value of an attribute, and add it to others."""
+        if token.text == "lazy":
+            return replace(found, is_lazy=True)
+        if token.text == "suffix":
+            return replace(found, is_lazy=True, suffix=self.read_suffix(token))
+        if token.text == "max_chars":
+            return replace(found, max_chars=self.read_max_chars(token))
+        if self.takes("="):
+            self.expect("string", 'a name, as in capture="name",')
+        return found
+
+    def read_suffix(self, token: LarkToken) -> int:
+        """Read the marker of the attribute suffix."""
+        if not self.takes("="):
+            self.refuse('suffix needs a marker, as in suffix="</end>"', token)
+        marker = self.take()
+        if marker.kind not in ("string", "regexp", "terminal"):
+            self.refuse("a marker is a string, a regular expression or a terminal", marker)
+        if marker.text in ('""', '""i'):
+            self.refuse(
+                "the marker is empty; leave suffix out, and write lazy to end the rule as soon as it can", marker
+            )
+        self.references, self.is_rule = [], False
+        found = self.item(marker)
+        assert isinstance(found, Call)
+        return found.rule
+
+    def read_max_chars(self, token: LarkToken) -> int:
+        """Read the number of the attribute max_chars."""
+        if not self.takes("="):
+            self.refuse("max_chars needs a number, as in max_chars=100", token)
+        number = self.here
+        found = self.integer("the largest number of characters")
+        if found < 1:
+            self.refuse("max_chars must be at least 1", number)
+        return found
+
+    def read_template(self, token: LarkToken) -> None:
+        """Read the parameters of a template. Its body is read for each use."""
+        opening, parameters = self.take(), list[str]()
+        if token.kind != "rule":
+            self.refuse(f"the terminal {token.text} has parameters; only rules, in lower case, may have some", opening)
+        while not parameters or self.takes(","):
+            parameter = self.expect("rule", "the name of a parameter, in lower case,")
+            if parameter.text in parameters:
+                self.refuse(f"{token.text} has two parameters {parameter.text}", parameter)
+            parameters.append(parameter.text)
+        self.expect("sign", "a comma, or } after the parameters of a template,", "}")
+        known = self.draft.numbers.get(token.text)
+        if token.text in self.templates or (known is not None and self.draft.definitions[known].body is not None):
+            self.refuse(f"{token.text} is defined more than once; join the definitions with |", token)
+        if self.takes("."):
+            self.integer("a priority, an integer,")
+        self.expect("sign", "the colon of a definition, as in `name: ...`,", ":")
+        self.templates[token.text] = Template(token.text, tuple(parameters), token.begin, self.at)
+        nesting = 0
+        while self.here.kind != "end":
+            inside = self.take()
+            nesting += (inside.text in ("(", "[")) - (inside.text in (")", "]")) if inside.kind == "sign" else 0
+            if inside.kind == "newline" and nesting <= 0 and not self.continues():
+                break
+
+    def read_use(self, use: TemplateUse) -> None:
+        """Read the body of a template with the arguments of a use."""
+        name, template = use.token.text, self.templates.get(use.token.text)
+        if template is None:
+            undefined = undefined_rule(name, self.templates, self.grammar, use.token.begin)
+            self.refuse(undefined.reason.replace("rule", "template", 1), use.token)
+        wanted, given = len(template.parameters), len(use.arguments)
+        if wanted != given:
+            names = ", ".join(template.parameters)
+            self.refuse(
+                f"the template {name} has {wanted} parameters ({names}), and {given} arguments are given", use.token
+            )
+        if use.level > MAX_LEVELS:
+            reason = f"the template {name} arises from more than {MAX_LEVELS} other uses of templates"
+            reason = f"{reason}; one that uses itself needs the same arguments"
+            self.refuse(reason, use.token)
+        self.limits.check_states(len(self.uses))
+        self.bindings, self.level = dict(zip(template.parameters, use.arguments, strict=True)), use.level
+        self.at = template.at
+        definition = self.draft.definitions[use.number]
+        definition.begin = template.begin
         self.read_body(definition)
+        self.limits.spend(_USE_STEPS + _TOKEN_STEPS * (self.at - template.at))
+
+    def check_arguments(self) -> None:
+        """Raise for a template without arguments, and list those that are not used."""
+        bare = {self.draft.numbers[name]: name for name in self.templates if name in self.draft.numbers}
+        for definition in self.draft.definitions if bare else ():
+            for used, position in definition.references:
+                if used in bare:
+                    parameters = ", ".join(self.templates[bare[used]].parameters)
+                    reason = f"{bare[used]} is a template; write its arguments, as in {bare[used]}{{{parameters}}}"
+                    raise GrammarError(reason, self.grammar, position)
+        used_names = {use.token.text for use in self.uses}
+        self.draft.unused += [name for name in self.templates if name not in used_names]
 
     def read_directive(self, token: LarkToken) -> None:
         if token.text == "%ignore":
@@ -76,6 +234,16 @@ class _LarkParser(LarkBodyReader):
             self.read_import()
         else:
             self.refuse(UNSUPPORTED.get(token.text, f"{token.text} is unknown; allowed are %ignore and %import"), token)
+
+    def check_options(self, token: LarkToken) -> None:
+        """Check that options of LLGuidance or XGrammar do not ask for other texts than those that are allowed anyway."""
+        for name, value in json.loads(token.text, parse_int=float).items():
+            if name not in _OPTIONS:
+                allowed = ", ".join(_OPTIONS)
+                self.refuse(f"{name} is not an option of a grammar that can be honoured; allowed are {allowed}", token)
+            if not isinstance(value, bool) or value not in _OPTIONS[name]:
+                allowed = " and ".join(json.dumps(option) for option in _OPTIONS[name])
+                self.refuse(f"the option {name} is {json.dumps(value)[:50]}; allowed is {allowed}", token)
 
     def read_import(self) -> None:
         begin = self.here

@@ -8,6 +8,8 @@ Of the terminals that may stand in a place, some restrict another one, under fou
 - The text after a string is not one that expressions *around* it would go on with, and none of them matches a part of the string
   only.
 - Strings *take* texts from regular expressions.
+- No text goes on after one of *lazy* terminals, which a lexer takes as soon as it can. Nothing else restricts a lazy terminal,
+  and it comes earlier than all that are not lazy.
 
 Two lexers differ in them:
 
@@ -46,6 +48,7 @@ class Conditions(NamedTuple):
     longer: tuple[int, ...] = ()
     around: tuple[int, ...] = ()
     taken: tuple[int, ...] = ()
+    lazy: tuple[int, ...] = ()
 
 
 def longest_conditions(
@@ -60,13 +63,21 @@ def longest_conditions(
         draft: The definitions.
         terminals: The builder of terminals.
     """
+    lazy = _lazy(others, draft)
+    if draft.definitions[number].is_lazy:
+        return Conditions(lazy=lazy)
+    others = [other for other in others if other not in lazy]
     priority, is_string = draft.definitions[number].priority, terminals.measure(number).text is not None
     equal = [n for n in (*others, *words) if draft.definitions[n].priority == priority]
-    earlier = [other for other in others if draft.definitions[other].priority > priority]
+    earlier = [*lazy, *[other for other in others if draft.definitions[other].priority > priority]]
     if is_string:
         return Conditions(tuple(earlier), tuple(equal))
     longer = [other for other in equal if other not in words and not _is_keyword_of(terminals, other, number)]
     return Conditions(tuple(earlier), tuple(longer), (), tuple([n for n in equal if is_word(terminals, n)]))
+
+
+def _lazy(others: Sequence[int], draft: Draft) -> tuple[int, ...]:
+    return tuple([other for other in others if draft.definitions[other].is_lazy])
 
 
 def _is_keyword_of(terminals: Terminals, number: int, name: int) -> bool:
@@ -95,6 +106,10 @@ def contextual_conditions(
         draft: The definitions.
         terminals: The builder of terminals.
     """
+    lazy = _lazy(others, draft)
+    if draft.definitions[number].is_lazy:
+        return Conditions(lazy=lazy)
+    others = [other for other in others if other not in lazy]
     priority, text = draft.definitions[number].priority, terminals.measure(number).text
     is_ignored = ignored >> number & 1
     equal = [n for n in (*others, *words) if draft.definitions[n].priority == priority]
@@ -103,7 +118,7 @@ def contextual_conditions(
         n for n in equal if (string := terminals.measure(n).text) is not None and _finds(terminals, number, string)
     }
     places = [_place(draft, terminals, n) for n in (number, *finding)]
-    earlier, around = list[int](), list[int]()
+    earlier, around = list(lazy), list[int]()
     for other in (*others, *[word for word in words if word in finding]):
         if other in finding:
             # A text that the lexer drops does not become a string any more, and a string that an expression finds is not dropped.

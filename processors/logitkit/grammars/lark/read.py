@@ -19,6 +19,7 @@ from logitkit.grammars.lark.draft import Draft, with_calls_replaced
 from logitkit.grammars.lark.json_values import schema_bodies
 from logitkit.grammars.lark.lexer import Lexer
 from logitkit.grammars.lark.literals import COMMON
+from logitkit.grammars.lark.nested import NestedGrammars
 from logitkit.grammars.lark.parse import parse_lark
 from logitkit.grammars.lark.terminals import Terminals
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
@@ -41,10 +42,11 @@ def read_lark(
 
     Rules, terminals, strings, ranges, regular expressions in the dialect of `logitkit.Regex`, groups and repetitions have their
     meaning in Lark, and so have `%ignore` and `%import common.NAME`. `<|name|>` and `<[1,5-9]>` are special tokens. `%json
-    {...}` in a rule is a JSON value that satisfies a schema, written as `JsonSchema` writes it. In terminals, `A & B` has the
+    {...}` in a rule is a JSON value that satisfies a schema, written as `JsonSchema` writes it, `%lark {...}` a text of a nested
+    grammar, and `%regex {...}` a part of a text. In terminals, `A & B` has the
     texts of both, and `~A` those that are not of `A`, as in LLGuidance. The first letter of a name says whether it is a rule.
-    Prefixes, aliases and the priorities of rules do not change a language. Refused, with the place: templates, `%declare`,
-    `%override`, `%extend`, `%regex`, other imports, nested grammars, and attributes of rules.
+    Templates are rules with parameters. Prefixes, aliases and the priorities of rules do not change a language. Refused, with the
+    place: `%declare`, `%override`, `%extend`, other imports, and some attributes of rules.
 
     Args:
         text: The grammar.
@@ -104,10 +106,16 @@ class _LarkReader:
         self.draft = draft
         self.kind = kind
         self.limits = limits
-        self.terminals = Terminals(draft, limits, in_order=kind == "contextual")
+        self.nested = NestedGrammars(draft, self.read_nested, limits)
+        in_order, any_split = kind == "contextual", kind == "dynamic"
+        self.terminals = Terminals(draft, limits, in_order, any_split, self.nested)
         self.lexer: Lexer | _AnySplit
         self.reached: dict[int, int] = {}
         self.schema_warnings: list[str] = []
+
+    def read_nested(self, text: str) -> RuleSet:
+        """Read a nested grammar; its depth is limited by `MAX_NESTED`."""
+        return _LarkReader(parse_lark(text, self.limits), self.kind, self.limits).rule_set("start")
 
     def rule_set(self, start: str) -> RuleSet:
         """Return the rules."""
@@ -132,7 +140,7 @@ class _LarkReader:
         for number in order:
             definition = self.draft.definitions[number]
             is_terminal = definition.kind != "rule"
-            if definition.kind == "json":
+            if definition.kind in ("json", "lark"):
                 body: Node = Empty()
             elif is_terminal:
                 body = self.with_ignored(number, self.lexer.tree(number))
@@ -148,7 +156,14 @@ class _LarkReader:
         if shift:
             rules = [*self.ignoring(first), *rules]
         self.add_json(rules, order)
-        warnings = [*self.unused(), *warnings, *self.lexer.warnings, *dict.fromkeys(self.schema_warnings)]
+        self.add_nested(rules, order)
+        warnings = [
+            *self.unused(),
+            *self.draft.warnings,
+            *warnings,
+            *self.lexer.warnings,
+            *dict.fromkeys(self.schema_warnings),
+        ]
         tokens = self.terminals.tokens
         return checked_rule_set(self.draft.grammar, rules, 0, tokens, warnings, all_end=self.kind != "contextual")
 
@@ -167,6 +182,18 @@ class _LarkReader:
             rules[at] = whole
             rules.extend([replace(whole, body=body) for body in bodies[1:]])
             self.schema_warnings += warnings
+
+    def add_nested(self, rules: list[GrammarRule], order: list[int]) -> None:
+        """Give the rule of each `%lark` its body, and add the rules of the nested grammar."""
+        for number in order:
+            if self.draft.definitions[number].kind != "lark":
+                continue
+            found, at = self.nested.rule_set(number), self.reached[number]
+            body = self.with_ignored(number, Call(len(rules) + found.start))
+            rules[at] = replace(rules[at], name="%lark", body=body, is_terminal=False)
+            rules += self.nested.rules(number, len(rules), self.terminals.number_tokens(found.tokens))
+            self.limits.check_states(len(rules))
+            self.schema_warnings += found.warnings
 
     def with_ignored(self, number: int | None, tree: Node) -> Node:
         """Return a terminal, or nothing for None, and the ignored terminals after it."""
@@ -203,14 +230,16 @@ class _LarkReader:
 
     def names(self) -> list[str]:
         """Return the names that are defined."""
-        definitions = [d for d in self.draft.definitions if d.kind in ("rule", "terminal") and d.body is not None]
+        named = [d for d in self.draft.definitions if d.kind in ("rule", "terminal") and d.attributes is None]
+        definitions = [d for d in named if d.body is not None]
         return [d.name for d in definitions if not d.name.startswith("%")]
 
     def unused(self) -> list[str]:
         """Return a sentence for each name that is defined and not used."""
         used = {n for d in self.draft.definitions for n, _ in d.references} | self.reached.keys()
-        return [
+        names = [
             f"the {d.kind} {d.name} is not used"
             for number, d in enumerate(self.draft.definitions)
             if number not in used and d.kind in ("rule", "terminal") and not d.name.startswith("%")
         ]
+        return [*names, *[f"the template {name} is not used" for name in self.draft.unused]]

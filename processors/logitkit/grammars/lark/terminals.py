@@ -8,21 +8,28 @@ Two kinds of patterns are more than a set of texts, and are compiled here:
 - A lazy quantifier: `/".*?"/` ends at the first quote, in every lexer. The texts of which the first match is the whole text are
   those of the atomic group `(?>".*?")`.
 - An assertion at the end: `/if\b/` looks at the character after the terminal. See `lexeme`.
+
+If a lookahead at the beginning looks further than one character after the terminal, `lookaheads` compiles it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NoReturn
 
 from logitkit.compiler.characters.assertions import has_assertions
 from logitkit.compiler.characters.first_match import finds_all, first_match_dfa, is_unambiguous
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import GrammarError, PatternSyntaxError
+from logitkit.grammars.lark.attributes import shortest_texts
 from logitkit.grammars.lark.draft import Draft, LarkDefinition, has_lazy_quantifiers, with_calls_replaced
 from logitkit.grammars.lark.lexeme import EdgeAssertion, Lexeme, asserting_lexeme
 from logitkit.grammars.lark.literals import Literals
+from logitkit.grammars.lark.lookaheads import LeadingLookaheads, leading_lookaheads, looking_ahead
 from logitkit.grammars.lark.measures import Measure, of_tree
+from logitkit.grammars.lark.nested import NestedGrammars
 from logitkit.limits import Limits
+from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import inside
 from logitkit.patterns.syntax import Alternate, Atomic, Characters, Concat, Machine, Node
 
@@ -31,6 +38,8 @@ __all__ = ["Terminals"]
 # A tree that is used by another terminal is compiled if it has more levels or more nodes than this; an automaton counts as many.
 _MOST_LEVELS = 90
 _MOST_NODES, _MACHINE_NODES = 2000, 200
+
+_LIKE = ", as a rule with attributes is one,"
 
 # The costs of a terminal, and of a node of one that is part of another.
 _TERMINAL_STEPS, _NODE_STEPS = 100, 3
@@ -43,12 +52,23 @@ class Terminals:
         draft: The definitions.
         limits: Bounds on the trees and automata.
         in_order: Whether the options of every regular expression are tried in order, as by Lark, and not only lazy quantifiers.
+        any_split: Whether terminals may end where they could go on.
+        nested: The nested grammars of the draft.
     """
 
-    def __init__(self, draft: Draft, limits: Limits, in_order: bool = False) -> None:
+    def __init__(
+        self,
+        draft: Draft,
+        limits: Limits,
+        in_order: bool = False,
+        any_split: bool = False,
+        nested: NestedGrammars | None = None,
+    ) -> None:
         self.draft = draft
+        self.nested = nested
         self.limits = limits
         self.in_order = in_order
+        self.any_split = any_split
         self._literals = Literals(draft.grammar, limits)
         self._trees: dict[int, Node] = {}
         self._measures: dict[int, Measure] = {}
@@ -59,6 +79,12 @@ class Terminals:
     def tokens(self) -> list[str | int]:
         """The special tokens that were met, by name or id; `Symbol.special_token(i)` stands for the one with number i."""
         return self._literals.tokens
+
+    def number_tokens(self, tokens: Iterable[str | int]) -> list[int]:
+        """Add the special tokens of a nested grammar, and return the number of each."""
+        begin = len(self.tokens)
+        self.tokens.extend(tokens)
+        return [*range(begin, len(self.tokens))]
 
     def tree(self, number: int) -> Node:
         """Return the tree of a terminal as rules use it.
@@ -102,16 +128,37 @@ class Terminals:
             else:
                 language = TextLanguage(*first_match_dfa(tree, self.limits), self.limits).compacted()
         except EdgeAssertion as error:
-            self._refuse(
-                f"the terminal {definition.name} {error}; a lookahead may see one character after it, no more",
-                definition,
-            )
+            if (leading := leading_lookaheads(tree)) is not None:
+                return self._after_lookaheads(leading, definition)
+            self._refuse_assertion(error, definition)
         except PatternSyntaxError as error:
             reason = "has a lazy quantifier or an atomic group whose texts are not known to be regular; write it with classes"
             self._refuse(f"the terminal {definition.name} {reason} ({error.reason})", definition)
         if language.is_empty:
             self._refuse(f"the terminal {definition.name} has no text", definition)
         return Lexeme.of_machine(language.machine())
+
+    def _after_lookaheads(self, leading: LeadingLookaheads, definition: LarkDefinition) -> Lexeme:
+        """Return the lexeme of a terminal that begins with lookaheads, if only a lexer knows where it ends."""
+        found = self._lexeme(leading.rest, definition)
+        try:
+            for tree, negative in leading.conditions:
+                if has_assertions(tree):
+                    condition = asserting_lexeme(tree, self.limits)
+                else:
+                    texts = TextLanguage.of_tree(tree, self.limits)
+                    condition = Lexeme.of_sets([CharSet()]) if texts.is_empty else Lexeme.of_machine(texts.machine())
+                found = looking_ahead(found, condition, negative, self.any_split, self.limits)
+        except EdgeAssertion as error:
+            self._refuse_assertion(error, definition)
+        if found.is_empty:
+            self._refuse(f"the terminal {definition.name} has no text", definition)
+        return found
+
+    def _refuse_assertion(self, error: EdgeAssertion, definition: LarkDefinition) -> NoReturn:
+        reason = "a lookahead at its end may see one character after it, no more"
+        instead = "write a condition on its own text with & and ~, as in NAME: /[a-z]+/ & ~/(true|false).*/"
+        self._refuse(f"the terminal {definition.name} {error}; {reason}; {instead}", definition)
 
     def found(self, number: int) -> TextLanguage | None:
         """Return the texts of a terminal that a search finds, or None if it finds all."""
@@ -122,12 +169,14 @@ class Terminals:
         return TextLanguage(*first_match_dfa(tree, self.limits), self.limits)
 
     def may_be_empty(self, number: int) -> bool:
-        """Whether a terminal has the empty text, which Lark forbids."""
+        """Whether a terminal, or a nested grammar, has the empty text. Lark forbids such terminals."""
+        if self.draft.definitions[number].kind == "lark" and self.nested is not None:
+            return self.nested.may_be_empty(number)
         return not self.has_no_lexeme(number) and self.lexeme(number).machine.accepting[0]
 
     def has_no_lexeme(self, number: int) -> bool:
-        """Whether a definition is a special token, which has no text, or a JSON value, which may nest."""
-        return self.draft.definitions[number].kind in ("special", "json")
+        """Whether a definition is a special token, which has no text, or a JSON value or a grammar, which may nest."""
+        return self.draft.definitions[number].kind in ("special", "json", "lark")
 
     def _refuse(self, reason: str, definition: LarkDefinition) -> NoReturn:
         raise GrammarError(reason, self.draft.grammar, definition.begin)
@@ -160,8 +209,9 @@ class Terminals:
     def _check_use(self, user: LarkDefinition, used: int, position: int) -> None:
         kind, name = self.draft.definitions[used].kind, self.draft.definitions[used].name
         reasons = {
-            "rule": f"the rule {name}; a terminal may contain terminals only",
+            "rule": f"the rule {name}; a terminal{_LIKE if user.attributes else ''} may contain terminals only",
             "special": f"the special token {name}; special tokens stand in rules only",
+            "lark": "%lark; nested grammars stand in rules, in lower case, only",
             "json": "%json; JSON values stand in rules, in lower case, only",
         }
         if kind in reasons:
@@ -174,6 +224,8 @@ class Terminals:
         ordered, measure = of_tree(definition.body, self._measures.__getitem__)
         if definition.kind == "both":
             return self._both(definition, parts), measure
+        if definition.attributes is not None:
+            return self._with_attributes(definition, parts), measure._replace(text=None)
         return with_calls_replaced(ordered, parts.__getitem__), measure
 
     def _both(self, definition: LarkDefinition, parts: dict[int, Node]) -> Machine:
@@ -186,6 +238,20 @@ class Terminals:
         if language.is_empty:
             self._refuse("no text is in all operands of &", definition)
         return language.machine()
+
+    def _with_attributes(self, definition: LarkDefinition, parts: dict[int, Node]) -> Machine:
+        """Return the tree of a rule that attributes make one terminal."""
+        assert definition.body is not None
+        assert definition.attributes is not None
+        tree = with_calls_replaced(definition.body, parts.__getitem__)
+        suffix = None if definition.attributes.suffix is None else parts[definition.attributes.suffix]
+        if _is_special(tree) or (suffix is not None and _is_special(suffix)):
+            what = "lookaheads, word boundaries, anchors and lazy quantifiers"
+            self._refuse(f"{what} are not supported in {definition.name}, because it has attributes", definition)
+        texts = shortest_texts(tree, definition.attributes, suffix, self.limits)
+        if texts.is_empty:
+            self._refuse(f"{definition.name} has no text with its attributes", definition)
+        return texts.machine()
 
     def _small(self, number: int) -> Node:
         """Return a tree for use in another one."""

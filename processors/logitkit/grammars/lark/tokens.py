@@ -11,7 +11,7 @@ from logitkit.errors import GrammarError
 from logitkit.grammars.lark.draft import Draft
 from logitkit.limits import Limits
 
-__all__ = ["LarkToken", "LarkTokenReader", "tokens_of"]
+__all__ = ["MAX_NESTED", "LarkToken", "LarkTokenReader", "tokens_of"]
 
 _TOKEN = re.compile(
     r"""(?P<blank>(?:[ \t\f]|\\[ \t]*\r?\n)+)
@@ -28,6 +28,17 @@ _TOKEN = re.compile(
     |(?P<sign>->|\.\.|::=|[.:|()\[\]{},~*+?=;&])""",
     re.VERBOSE | re.ASCII,
 )
+# Directives that a JSON object follows, with the kinds of their tokens.
+_WITH_OBJECTS = {"%json": "json", "%regex": "regex", "%llguidance": "options", "%grammar_options": "options"}
+_EXAMPLES = {
+    "%json": '%json {"type": "string"}',
+    "%regex": '%regex {"substring_words": "some text"}',
+    "%llguidance": "%llguidance {}",
+    "%grammar_options": "%grammar_options {}",
+}
+MAX_NESTED = 8
+"""The maximum nesting depth of grammars in `%lark`."""
+
 _BLANKS = re.compile(r"\s*")
 # Numbers are read when the schema is.
 _JSON = json.JSONDecoder(parse_int=str, parse_float=str)
@@ -45,8 +56,9 @@ class LarkToken(NamedTuple):
     """One token.
 
     Args:
-        kind: The name of its group in the expression above; "json" for `%json` with its schema; "end" after the last one.
-        text: The token as written; of "json", the schema.
+        kind: The name of its group in the expression above; "json", "regex" and "lark" for these directives with what stands in
+            braces after them, and "options" for those with options; "end" after the last one.
+        text: The token as written; of "json", "regex" and "options", the JSON object; of "lark", the text between the braces.
         begin: Where it begins in the grammar, in characters.
     """
 
@@ -55,8 +67,13 @@ class LarkToken(NamedTuple):
     begin: int
 
 
-def tokens_of(grammar: str) -> Iterator[LarkToken]:
+def tokens_of(grammar: str, begin: int = 0, nesting: int = 0) -> Iterator[LarkToken]:
     """Yield the tokens of a grammar, without blanks and comments.
+
+    Args:
+        grammar: The text.
+        begin: Where to begin, in characters.
+        nesting: How many nested grammars that place is in.
 
     Raises:
         GrammarError: Something is not a token.
@@ -67,16 +84,21 @@ def tokens_of(grammar: str) -> Iterator[LarkToken]:
         ['rule', 'sign', 'string', 'sign', 'terminal', 'newline', 'end']
     """
     # Some editors begin a file with a byte order mark.
-    at = int(grammar.startswith("\ufeff"))
+    at = begin or int(grammar.startswith("\ufeff"))
     while at < len(grammar):
         found = _TOKEN.match(grammar, at)
         if found is None:
             _refuse(grammar, at)
         kind = str(found.lastgroup)
-        if found[0] == "%json":
-            begin, end = _schema(grammar, found.end())
-            yield LarkToken("json", grammar[begin:end], at)
+        if found[0] in _WITH_OBJECTS:
+            begin, end = _object(grammar, found[0], found.end())
+            yield LarkToken(_WITH_OBJECTS[found[0]], grammar[begin:end], at)
             at = end
+            continue
+        if found[0] == "%lark":
+            begin, end = _nested(grammar, at, nesting + 1)
+            yield LarkToken("lark", grammar[begin:end], at)
+            at = end + 1
             continue
         if kind not in ("blank", "comment"):
             yield LarkToken(kind, found[0], at)
@@ -85,17 +107,36 @@ def tokens_of(grammar: str) -> Iterator[LarkToken]:
     yield LarkToken("end", "", len(grammar))
 
 
-def _schema(grammar: str, at: int) -> tuple[int, int]:
-    """Return where the schema of a `%json` begins and ends."""
+def _object(grammar: str, directive: str, at: int) -> tuple[int, int]:
+    """Return where the JSON object after a directive begins and ends."""
     begin = _BLANKS.match(grammar, at).end()  # type: ignore[union-attr]
+    what = "schema" if directive == "%json" else "object"
     if not grammar.startswith("{", begin):
-        raise GrammarError('a JSON Schema is missing after %json, as in %json {"type": "string"}', grammar, at - 5)
+        missing = "a JSON Schema" if directive == "%json" else "a JSON object"
+        reason = f"{missing} is missing after {directive}, as in {_EXAMPLES[directive]}"
+        raise GrammarError(reason, grammar, at - len(directive))
     try:
         return begin, _JSON.raw_decode(grammar, begin)[1]
     except RecursionError:
-        raise GrammarError("the schema after %json is nested too deeply", grammar, begin) from None
+        raise GrammarError(f"the {what} after {directive} is nested too deeply", grammar, begin) from None
     except json.JSONDecodeError as error:
-        raise GrammarError(f"the schema after %json is not JSON: {error.msg}", grammar, error.pos) from None
+        raise GrammarError(f"the {what} after {directive} is not JSON: {error.msg}", grammar, error.pos) from None
+
+
+def _nested(grammar: str, at: int, nesting: int) -> tuple[int, int]:
+    """Return where the text in the braces after a `%lark` begins and ends."""
+    if nesting > MAX_NESTED:
+        raise GrammarError(f"grammars in %lark nest more than {MAX_NESTED} deep", grammar, at)
+    begin = _BLANKS.match(grammar, at + len("%lark")).end()  # type: ignore[union-attr]
+    if not grammar.startswith("{", begin):
+        raise GrammarError('a grammar is missing after %lark, as in %lark { start: "a" }', grammar, at)
+    opened = 0
+    for token in tokens_of(grammar, begin, nesting):
+        if token.kind == "sign":
+            opened += (token.text == "{") - (token.text == "}")
+            if not opened:
+                return begin + 1, token.begin
+    raise GrammarError("this %lark { is not closed by }", grammar, at)
 
 
 def _refuse(grammar: str, at: int) -> NoReturn:

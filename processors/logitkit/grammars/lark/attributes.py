@@ -1,0 +1,80 @@
+r"""Attributes of rules, as in `head[lazy]: TEXT "<call>"`, which LLGuidance and XGrammar have.
+
+- `lazy`: the rule is one terminal, which ends as soon as it can. Its texts are those that begin with no shorter one.
+- `suffix="..."`: the same for the rule and a marker after it.
+- `max_chars=n`: the rule is one terminal of at most n characters, without the marker.
+- `capture`: names the text of the rule for those who read it. It changes no text.
+
+By hand, for `head[lazy]: /[a-z]*b/`: `ab` is a text, and `abb` is not, because `ab` comes before.
+
+What no grammar can promise is refused. `max_tokens` counts tokens, and a text can be written in many tokenizations. `stop` takes
+its marker out of the text again, when its tokens have been written. `temperature` is about sampling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from logitkit.compiler.text_language import TextLanguage
+from logitkit.limits import Limits
+from logitkit.patterns.charset import ANY
+from logitkit.patterns.syntax import Characters, Concat, Node, Repeat
+
+__all__ = ["KNOWN", "REFUSED", "Attributes", "shortest_texts"]
+
+KNOWN = ("capture", "lazy", "max_chars", "suffix")
+"""The attributes that are allowed."""
+
+REFUSED = {
+    "max_tokens": "max_tokens counts tokens, and a grammar says which texts are allowed, in any tokens; write max_chars=, or end "
+    "generation with the engine's limit",
+    "stop": "stop takes its marker out of the text, but tokens that have been written cannot be taken back; write suffix=, which "
+    "keeps the marker",
+    "stop_capture": "stop_capture names the marker of stop, which is not supported; leave it out",
+    "temperature": "temperature changes how tokens are sampled, and not which texts are allowed; leave it out, and chain the "
+    "grammar with a processor such as Temperature",
+}
+"""Attributes that are refused, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """The attributes of a rule that make it one terminal.
+
+    Args:
+        is_lazy: Whether it ends as soon as it can.
+        suffix: The definition of the marker after it.
+        max_chars: The largest number of characters before the marker.
+    """
+
+    is_lazy: bool = False
+    suffix: int | None = None
+    max_chars: int | None = None
+
+
+def shortest_texts(tree: Node, attributes: Attributes, suffix: Node | None, limits: Limits) -> TextLanguage:
+    """Return the texts of a rule with attributes.
+
+    Args:
+        tree: Its texts without them.
+        attributes: The attributes.
+        suffix: The tree of the marker.
+        limits: Bounds on the automata.
+
+    Example:
+        >>> from logitkit.limits import DEFAULT_LIMITS
+        >>> from logitkit.patterns import parse
+        >>> shortest_texts(parse("a{1,3}b?"), Attributes(is_lazy=True), None, DEFAULT_LIMITS).texts(10)
+        ['a']
+        >>> shortest_texts(parse("[ab]*"), Attributes(True, 0, 1), parse("b"), DEFAULT_LIMITS).texts(10)
+        ['ab', 'b']
+    """
+    language = TextLanguage.of_tree(tree, limits)
+    if attributes.max_chars is not None:
+        language &= TextLanguage.of_length(0, attributes.max_chars, limits)
+    if suffix is not None and not language.is_empty:
+        language = TextLanguage.of_tree(Concat((language.machine(), suffix)), limits)
+    if attributes.is_lazy and not language.is_empty:
+        longer = Concat((language.machine(), Repeat(Characters(ANY), 1, None)))
+        language = language - TextLanguage.of_tree(longer, limits)
+    return language

@@ -68,7 +68,9 @@ CHARACTERS = 'ab\n\t\x00\x10\x1e\x1f"\\é\u0301\U0001f600/n'
 
 
 @settings(max_examples=examples(120), deadline=None)
-@given(st.lists(st.text(st.sampled_from(CHARACTERS), max_size=4), min_size=1), st.lists(st.text(CHARACTERS, max_size=4)))
+@given(
+    st.lists(st.text(st.sampled_from(CHARACTERS), max_size=4), min_size=1), st.lists(st.text(CHARACTERS, max_size=4))
+)
 @example([""], ["", "a"])
 @example(["", "\n", "\\n"], ["n", "\\"])
 def test_a_list_is_written_as_its_automaton_is(texts: list[str], others: list[str]) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.string_fragment import StringFragment
+from logitkit.compiler.listed_texts import ListedTexts
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.string_fragment import string_fragment
 from logitkit.limits import DEFAULT_LIMITS
@@ -61,6 +62,33 @@ def test_each_state_is_of_use(pattern: str) -> None:
         reached |= {t for s in reached if s != end for t in fragment.step[s].tolist() if t}
     assert alive == {*range(2, fragment.states), end}
     assert reached == alive
+
+
+CHARACTERS = 'ab\n\t\x00\x10\x1e\x1f"\\é\u0301\U0001f600/n'
+
+
+@settings(max_examples=examples(120), deadline=None)
+@given(
+    st.lists(st.text(st.sampled_from(CHARACTERS), max_size=4), min_size=1), st.lists(st.text(CHARACTERS, max_size=4))
+)
+@example([""], ["", "a"])
+@example(["", "\n", "\\n"], ["n", "\\"])
+def test_a_list_is_written_as_its_automaton_is(texts: list[str], others: list[str]) -> None:
+    listed = string_fragment(ListedTexts(texts, DEFAULT_LIMITS))
+    automaton = string_fragment(TextLanguage.of_texts(texts, DEFAULT_LIMITS))
+    # Both are minimal.
+    assert (listed.states, listed.marks) == (automaton.states, automaton.marks)
+    for text in texts + others:
+        written = json.dumps(text, ensure_ascii=False)[1:].encode()
+        assert ends(listed, written) == ends(automaton, written) == (text in texts)
+        spelled = "".join(f"\\u{ord(c):04x}" if ord(c) < 2**16 else c for c in text).encode() + b'"'
+        assert ends(listed, spelled) == ends(automaton, spelled)
+
+
+def test_no_text_has_no_fragment() -> None:
+    for language in (ListedTexts([], DEFAULT_LIMITS), ListedTexts(["\ud800"], DEFAULT_LIMITS)):
+        with pytest.raises(ValueError, match="no strings"):
+            string_fragment(language)
 
 
 def test_equal_sets_share_one() -> None:

@@ -9,6 +9,7 @@ line feed did. States from which all escaped characters lead to the same states 
                                      --1--> --f--> where U+001F leads
 
 The result is minimal if the automaton over characters is, and is made without a loop over states: strings may have thousands.
+A list of strings has no automaton over characters: that over bytes is made from the list, without a loop over its texts.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from numpy.typing import NDArray
 
 from logitkit.budget import outside_budget
 from logitkit.compiler.bounded_cache import BoundedCache
-from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.string_fragment import QUOTE, UNBOUNDED, StringFragment, counting
+from logitkit.compiler.bytes.word_list import word_list_dfa
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.string_text import SHORT
 
@@ -46,6 +48,8 @@ STATES = 6
 
 # The cost of writing a set, in steps.
 STEPS_ANY, STEPS_A_MOVE, CELLS_A_STEP = 500, 10, 8
+# The cost of each character of a list.
+STEPS_LISTED = 5
 
 # The automata that are kept for all vocabularies.
 _known: BoundedCache[Hashable, StringFragment] = BoundedCache(32 * 2**20)
@@ -73,9 +77,9 @@ def string_fragment(language: TextLanguage, lengths: tuple[int, int] | None = No
         >>> NestedStep.is_end(state)
         True
     """
-    if language.dfa is None:
+    if language.is_empty:
         raise ValueError("the language has no strings")
-    language.limits.spend(STEPS_ANY + STEPS_A_MOVE * sum(map(len, language.dfa.moves)))
+    language.limits.spend(STEPS_ANY + _steps(language))
     fragment = _known.get(language.key)
     if fragment is None:
         with outside_budget():
@@ -106,8 +110,26 @@ def union_fragment(
     return counting(replace(fragment, step=step, marks=(1, 1)), needed, STATES, (lengths, UNBOUNDED))
 
 
+def _steps(language: TextLanguage) -> int:
+    """Return the cost of writing the strings of a set, but for what any set costs."""
+    if language.listed is not None:
+        return STEPS_LISTED * sum(map(len, language.listed))
+    assert language.dfa is not None
+    return STEPS_A_MOVE * sum(map(len, language.dfa.moves))
+
+
+def _bytes_of(language: TextLanguage) -> ByteDfa:
+    """Return the minimal automaton over the bytes of some strings, without escapes."""
+    if language.listed is None:
+        return to_bytes(language.dfa, language.alphabet, language.limits)
+    found = word_list_dfa([text.encode() for text in language.listed], language.limits)
+    # The start is the last state there, and the first one of a fragment.
+    number = np.append(np.arange(FIRST_STATE), np.arange(len(found.step) - 1, FIRST_STATE - 1, -1)).astype(np.int32)
+    return ByteDfa(number[found.step[number]], found.byte_class, found.accepting[number], FIRST_STATE)
+
+
 def _fragment(language: TextLanguage) -> StringFragment:
-    dfa = to_bytes(language.dfa, language.alphabet, language.limits)
+    dfa = _bytes_of(language)
     accepting = np.flatnonzero(dfa.accepting)
     # The moves of escaped characters, in states that are not inside of a character.
     step, byte_class = _without_escaped(dfa.step, dfa.byte_class)

@@ -200,7 +200,7 @@ class ToolSet:
 
     def _values(self, name: str) -> MemberValues:
         if name not in self._known_values:
-            self._known_values[name] = MemberValues(self._by_name[name].schema, self.form.literals, self.form.strings)
+            self._known_values[name] = MemberValues(self._by_name[name].schema, self.form.literals, self.form.string_spelling)
         return self._known_values[name]
 
     def _reader(self) -> TurnReader:

@@ -17,15 +17,20 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, get_args
+from itertools import product
+from typing import Any, NamedTuple, TypeAlias, get_args
 
+from logitkit.json_schema.layout import MemberOrder, ordered
 from logitkit.json_schema.string_spellings import StringSpelling
 from logitkit.languages.cdata import in_section
+from logitkit.languages.keyword_arguments import ValueLiterals
 from logitkit.languages.xml_arguments import Literals
 from logitkit.tools.derivation.atoms import shared_end, shared_start
 from logitkit.tools.derivation.probes import FIRST, MARKUP, NAMES, SECOND, STRING, VALUES
 from logitkit.tools.derivation.segments import CallMarkers, markers_of, segments_of
 from logitkit.tools.derivation.turn_parts import not_derived
+from logitkit.tools.delimited_values import text_of_delimited
+from logitkit.tools.formats.format_checks import Strings
 from logitkit.tools.json_values import python_of_value, text_of_value
 
 __all__ = ["TaggedCalls", "tagged_calls"]
@@ -53,7 +58,10 @@ class TaggedCalls:
     """The markers of calls, and what stands around their members.
 
     Args:
-        arguments: `"xml"` if strings are raw text, `"python"` if they have quotes.
+        arguments: `"xml"` if strings are raw text, `"python"` if they have quotes or delimiters.
+        string_delimiter: The text around strings that have no escapes; None: there is none.
+        bare_names: Whether names in objects stand without it.
+        is_compact: Whether there is no white space in arrays and objects.
         cdata: The characters for which a string stands in a CDATA section.
     """
 
@@ -63,9 +71,12 @@ class TaggedCalls:
     parameter_end: str
     parameter_separator: str
     parameter_kinds: tuple[str, ...]
-    literals: Literals
-    strings: StringSpelling
+    literals: ValueLiterals
+    strings: Strings
     cdata: tuple[str, ...]
+    string_delimiter: str | None = None
+    bare_names: bool = False
+    is_compact: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,12 +96,13 @@ class _Member:
         return cls(text[start:named], text[named + len(name) : valued], text[valued + len(value) :])
 
 
-def tagged_calls(texts: CallTexts, ids: tuple[str, ...]) -> TaggedCalls:
+def tagged_calls(texts: CallTexts, ids: tuple[str, ...], order: MemberOrder) -> TaggedCalls:
     """Return the markers of calls.
 
     Args:
         texts: The calls of the renderings, by the names of the probes.
         ids: The ids of the calls.
+        order: In which order members come.
 
     Raises:
         ConfigurationError: A part cannot be read from them.
@@ -106,6 +118,10 @@ def tagged_calls(texts: CallTexts, ids: tuple[str, ...]) -> TaggedCalls:
             "the arguments are not a JSON object, and a string among them is written neither as it is nor as in JSON",
             texts["string"],
         )
+    delimiter = _delimiter(texts, start, member) if string == STRING else None
+    if delimiter is not None:
+        string = delimiter + STRING + delimiter
+        member = _Member.of(texts["string"], start, FIRST, string) or member
     is_raw = string == STRING
     if texts["string"][:start] != texts["empty"][:start]:
         raise not_derived("calls with and without arguments begin differently", texts["empty"], texts["string"])
@@ -129,6 +145,22 @@ def tagged_calls(texts: CallTexts, ids: tuple[str, ...]) -> TaggedCalls:
     inside, kinds = _kinds(texts, start, member)
     if not is_raw and (kinds or end.strip()):
         raise not_derived("strings with quotes stand between tags", texts["string"], texts["pinteger"])
+    if delimiter is not None:
+        way = _delimited_way(texts, start, inside, rest, delimiter, order)
+        return TaggedCalls(
+            "python",
+            _markers(texts, ids, name_end),
+            begin + "{name}" + inside,
+            "",
+            separator,
+            (),
+            way.literals,
+            "delimited",
+            (),
+            delimiter,
+            way.bare_names,
+            way.is_compact,
+        )
     literals, strings = _value_way(texts, start, end + rest, None if is_raw else _QUOTED[string])
     return TaggedCalls(
         "xml" if is_raw else "python",
@@ -182,6 +214,58 @@ def _word(text: str, start: int, name: str, before: str, after: str) -> str:
     begin = at + len(name + before)
     end = text.find(after, begin) if after else -1
     return text[begin:end] if at >= 0 and end >= 0 else ""
+
+
+class _DelimitedWay(NamedTuple):
+    """How values are written among strings between delimiters."""
+
+    literals: ValueLiterals
+    bare_names: bool
+    is_compact: bool
+
+
+def _delimiter(texts: CallTexts, start: int, member: _Member) -> str | None:
+    """Return the text that stands before and after strings, but not around numbers; None if there is none.
+
+    Raises:
+        ConfigurationError: A string with this text in it is written without escapes.
+    """
+    name = "pinteger"
+    other = _Member.of(texts[name], start, name, json.dumps(VALUES[name]))
+    if other is None or not member.inside.startswith(other.inside):
+        return None
+    found = member.inside.removeprefix(other.inside)
+    if not found or not member.after.startswith(found) or other.after.startswith(found):
+        return None
+    if found in STRING:
+        raise not_derived(
+            f"strings stand between {found!r} without escapes, so it is not clear where one with {found!r} in it ends",
+            texts["string"],
+            texts[name],
+        )
+    return found
+
+
+def _delimited_way(
+    texts: CallTexts, start: int, inside: str, rest: str, delimiter: str, order: MemberOrder
+) -> _DelimitedWay:
+    """Return how values are written among strings between delimiters; check all kinds of values."""
+    ways = [_DelimitedWay(*way) for way in product(get_args(ValueLiterals), (True, False), (True, False))]
+    for name, value in VALUES.items():
+        arranged = {key: value[key] for key in ordered([*value], order)} if isinstance(value, dict) else value
+        written = texts[name][start:].partition(name + inside)[2].removesuffix(rest)
+        ways = [
+            way
+            for way in ways
+            if written == text_of_delimited(arranged, delimiter, way.bare_names, way.literals, way.is_compact)
+        ]
+        if not ways:
+            raise not_derived(
+                f"the value {json.dumps(value)} of an argument is not written as others are, with strings between {delimiter!r}",
+                texts[name],
+                texts["string"],
+            )
+    return ways[0]
 
 
 def _value_way(texts: CallTexts, start: int, after: str, strings: StringSpelling | None) -> _ValueWay:

@@ -29,9 +29,7 @@ _RANGES = (
 )
 _PUNCTUATION = "{}[],:\"'`<>|\\"
 _IN_NAMES = ~(CharSet.of(_RANGES) | CharSet.from_string(_PUNCTUATION))
-BARE_NAME = re.compile(
-    "[^" + "".join(f"\\u{a:04x}-\\u{b:04x}" for a, b in _RANGES) + re.escape(_PUNCTUATION) + "]*"
-)
+BARE_NAME = re.compile("[^" + "".join(f"\\u{a:04x}-\\u{b:04x}" for a, b in _RANGES) + re.escape(_PUNCTUATION) + "]*")
 
 
 def is_bare_name(name: str) -> bool:
@@ -76,8 +74,8 @@ class DelimitedStrings:
             return self.string(text)
         if not is_bare_name(text):
             raise UnsupportedSchema(
-                f"the name {text!r} cannot be written without quotes: it is empty, or contains white space, a bracket, a quote or "
-                f"one of {',:<>|'!r}; use another name",
+                f"the name {text!r} cannot be written without quotes: it is empty, or contains white space, a bracket, a quote "
+                f"or one of {',:<>|'!r}; use another name",
                 below("#", "properties", text),
                 None,
             )

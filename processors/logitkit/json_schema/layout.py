@@ -127,7 +127,7 @@ class Layout:
 
     @property
     def as_texts(self) -> bool:
-        """Whether an object or array that a schema gives as a whole has one text, that of JSON with other strings and literals."""
+        """Whether an object or array that a schema gives as a whole is written as one text, as in compact JSON."""
         is_fixed = self.whitespace == "compact" and not self.any_order and self.member_order == "schema"
         return is_fixed and not isinstance(self.strings, DelimitedStrings)
 

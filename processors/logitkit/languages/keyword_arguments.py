@@ -18,8 +18,8 @@ from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.compile import Compiled
 from logitkit.json_schema.conjunction import Conjunction
-from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.delimited_strings import DelimitedStrings
+from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.layout import (
     JSON_LITERALS,
     NONE_LITERALS,

@@ -31,7 +31,8 @@ def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
         return sequence('"{', regex(f'\\\\"{INPUT}\\\\": ?'), JsonStringOf(tool.grammar, 2), '}"')
     if form.arguments == "json_string":
         return LocatedSchema(
-            JsonStringOfJson(tool.schema, form.whitespace, form.free_of, form.string_spelling, form.member_order), f"tools[{tool.name!r}]"
+            JsonStringOfJson(tool.schema, form.whitespace, form.free_of, form.string_spelling, form.member_order),
+            f"tools[{tool.name!r}]",
         )
     if tool.grammar is not None and form.arguments == "json":
         return sequence("{", regex(f'"{INPUT}": ?'), JsonStringOf(tool.grammar), "}")

@@ -211,7 +211,11 @@ def text_of_delimited(value: Any, delimiter: str, bare_names: bool, literals: st
             return delimiter + value + delimiter
         case dict():
             names = [name if bare_names else inside(name) for name in value]
-            return "{" + comma.join(name + colon + inside(one) for name, one in zip(names, value.values(), strict=True)) + "}"
+            return (
+                "{"
+                + comma.join(name + colon + inside(one) for name, one in zip(names, value.values(), strict=True))
+                + "}"
+            )
         case list():
             return "[" + comma.join(map(inside, value)) + "]"
         case _:

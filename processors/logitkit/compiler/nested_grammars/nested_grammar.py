@@ -157,7 +157,8 @@ class NestedGrammar:
         words: Texts such as long names. `Symbol.word(i)` stands for the whole of word `i`, so that an automaton over characters
             reads it in one step.
         special_tokens: The ids of special tokens. `Symbol.special_token(i)` stands for the special token at place `i`, and
-            in rules only if their names say which numbers it has there. The id `OTHERS` stands for all ids without text that are not listed, and `WHOLE` for all ids
+            in rules only if their names say which
+            numbers it has there. The id `OTHERS` stands for all ids without text that are not listed, and `WHOLE` for all ids
             with text that are not. Ids below these stand for limits of tokens.
         token_limits: For each text of a limited number of tokens: the ids that stand for the text and for its end, and the
             greatest number of tokens.
@@ -179,8 +180,8 @@ def renumbered(
         tree: The tree.
         calls: The new number of each call.
         words: The new number of each word.
-        special_tokens: The new number of each special token; None: they keep their numbers. A set of several special tokens becomes
-            a choice.
+        special_tokens: The new number of each special token; None: they keep their numbers. A set of several special tokens
+            becomes a choice.
 
     Example:
         >>> from logitkit.patterns.syntax import Concat

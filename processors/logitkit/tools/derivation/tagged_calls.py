@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias, get_args
 
@@ -25,11 +25,11 @@ from logitkit.json_schema.string_spellings import StringSpelling
 from logitkit.languages.cdata import in_section
 from logitkit.languages.keyword_arguments import ValueLiterals
 from logitkit.languages.xml_arguments import Literals
+from logitkit.tools.delimited_values import text_of_delimited
 from logitkit.tools.derivation.atoms import shared_end, shared_start
 from logitkit.tools.derivation.probes import FIRST, MARKUP, NAMES, SECOND, STRING, VALUES
 from logitkit.tools.derivation.segments import CallMarkers, markers_of, segments_of
 from logitkit.tools.derivation.turn_parts import not_derived
-from logitkit.tools.delimited_values import text_of_delimited
 from logitkit.tools.formats.format_checks import Strings
 from logitkit.tools.json_values import python_of_value, text_of_value
 
@@ -70,10 +70,10 @@ class TaggedCalls:
     parameter_begin: str
     parameter_end: str
     parameter_separator: str
-    parameter_kinds: tuple[str, ...]
-    literals: ValueLiterals
-    strings: Strings
-    cdata: tuple[str, ...]
+    parameter_kinds: tuple[str, ...] = ()
+    literals: ValueLiterals = "json"
+    strings: Strings = "json"
+    cdata: tuple[str, ...] = ()
     string_delimiter: str | None = None
     bare_names: bool = False
     is_compact: bool = False
@@ -108,20 +108,7 @@ def tagged_calls(texts: CallTexts, ids: tuple[str, ...], order: MemberOrder) -> 
         ConfigurationError: A part cannot be read from them.
     """
     start = texts["empty"].find(NAMES[0]) + len(NAMES[0])
-    string = STRING
-    member = _Member.of(texts["string"], start, FIRST, string)
-    if member is None:
-        string = next((text for text in _QUOTED if text in texts["string"]), STRING)
-        member = _Member.of(texts["string"], start, FIRST, string)
-    if member is None:
-        raise not_derived(
-            "the arguments are not a JSON object, and a string among them is written neither as it is nor as in JSON",
-            texts["string"],
-        )
-    delimiter = _delimiter(texts, start, member) if string == STRING else None
-    if delimiter is not None:
-        string = delimiter + STRING + delimiter
-        member = _Member.of(texts["string"], start, FIRST, string) or member
+    member, string, delimiter = _string_member(texts, start)
     is_raw = string == STRING
     if texts["string"][:start] != texts["empty"][:start]:
         raise not_derived("calls with and without arguments begin differently", texts["empty"], texts["string"])
@@ -146,20 +133,15 @@ def tagged_calls(texts: CallTexts, ids: tuple[str, ...], order: MemberOrder) -> 
     if not is_raw and (kinds or end.strip()):
         raise not_derived("strings with quotes stand between tags", texts["string"], texts["pinteger"])
     if delimiter is not None:
-        way = _delimited_way(texts, start, inside, rest, delimiter, order)
-        return TaggedCalls(
-            "python",
-            _markers(texts, ids, name_end),
-            begin + "{name}" + inside,
-            "",
-            separator,
-            (),
-            way.literals,
-            "delimited",
-            (),
-            delimiter,
-            way.bare_names,
-            way.is_compact,
+        literals, bare_names, is_compact = _delimited_way(texts, start, inside, rest, delimiter, order)
+        found = TaggedCalls("python", _markers(texts, ids, name_end), begin + "{name}" + inside, "", separator)
+        return replace(
+            found,
+            literals=literals,
+            strings="delimited",
+            string_delimiter=delimiter,
+            bare_names=bare_names,
+            is_compact=is_compact,
         )
     literals, strings = _value_way(texts, start, end + rest, None if is_raw else _QUOTED[string])
     return TaggedCalls(
@@ -177,6 +159,25 @@ def tagged_calls(texts: CallTexts, ids: tuple[str, ...], order: MemberOrder) -> 
             if is_raw and in_section(STRING + one + STRING, (one,)) in texts.get(f"markup {one}", "")
         ),
     )
+
+
+def _string_member(texts: CallTexts, start: int) -> tuple[_Member, str, str | None]:
+    """Return what stands around a member that is a string, the string as it is written, and its delimiter, None without one."""
+    string = STRING
+    member = _Member.of(texts["string"], start, FIRST, string)
+    if member is None:
+        string = next((text for text in _QUOTED if text in texts["string"]), STRING)
+        member = _Member.of(texts["string"], start, FIRST, string)
+    if member is None:
+        raise not_derived(
+            "the arguments are not a JSON object, and a string among them is written neither as it is nor as in JSON",
+            texts["string"],
+        )
+    delimiter = _delimiter(texts, start, member) if string == STRING else None
+    if delimiter is not None:
+        string = delimiter + STRING + delimiter
+        member = _Member.of(texts["string"], start, FIRST, string) or member
+    return member, string, delimiter
 
 
 def _between(text: str, start: int, member: _Member, string: str) -> str | None:

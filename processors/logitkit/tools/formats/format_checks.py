@@ -77,8 +77,8 @@ def _check_delimiter(form: Format) -> None:
     if form.strings != "delimited":
         if delimiter is not None or form.bare_names or form.literals == "none":
             raise ConfigurationError(
-                f"string_delimiter is {delimiter!r}, bare_names is {form.bare_names} and literals is {form.literals!r} with strings "
-                f"{form.strings!r}; a delimiter, bare_names=True and literals='none' are for strings 'delimited'"
+                f"string_delimiter is {delimiter!r}, bare_names is {form.bare_names} and literals is {form.literals!r} with "
+                f"strings {form.strings!r}; a delimiter, bare_names=True and literals='none' are for strings 'delimited'"
             )
         return
     if form.arguments != "python":
@@ -87,17 +87,17 @@ def _check_delimiter(form: Format) -> None:
         )
     if not delimiter or len(delimiter) > LONGEST_EXCLUDED:
         raise ConfigurationError(
-            f"string_delimiter is {delimiter!r}; allowed with strings 'delimited' is a text of 1 to {LONGEST_EXCLUDED} characters"
+            f"string_delimiter is {delimiter!r}; allowed with strings 'delimited' are 1 to {LONGEST_EXCLUDED} characters"
         )
     if delimiter[0].isalnum() or delimiter[0].isspace() or delimiter[0] in "_-+.{}[],:":
         raise ConfigurationError(
-            f"string_delimiter is {delimiter!r}; allowed is a text that begins with no letter, digit or white space, and with none "
-            "of _-+.{}[],: so that it cannot be taken for another value"
+            f"string_delimiter is {delimiter!r}; allowed is a text that begins with no letter, digit or white space, and "
+            "with none of _-+.{}[],: so that it cannot be taken for another value"
         )
     if any(delimiter.startswith(delimiter[size:]) for size in range(1, len(delimiter))):
         raise ConfigurationError(
-            f"string_delimiter is {delimiter!r}, which begins and ends with the same text, so that it is not clear where a string "
-            "before it ends; allowed is a text like '<|\"|>' or a single character"
+            f"string_delimiter is {delimiter!r}, which begins and ends with the same text, so that it is not clear where a "
+            "string before it ends; allowed is a text like '<|\"|>' or a single character"
         )
 
 

@@ -24,7 +24,8 @@ def check_names(tools: Iterable[ToolDefinition], form: ToolFormat) -> None:
     """Refuse tools whose names, or those of their arguments, another parser of a format would misread.
 
     Raises:
-        ConfigurationError: The name of a tool does not match `names`, or a name contains one of `free_of`, or the delimiter of strings.
+        ConfigurationError: The name of a tool does not match `names`, or a name contains one of `free_of` or the delimiter of
+            strings.
     """
     if form.names is None and not form.excluded_texts:
         return
@@ -70,8 +71,8 @@ def check_texts(tool: str, arguments: dict[str, Any], form: ToolFormat) -> None:
     """Refuse arguments that the constraint of a format does not allow to be written.
 
     Raises:
-        ConfigurationError: A text contains one of `free_of`, or the delimiter of strings; or, in XML, a name does not match `parameter_names`, or a string is
-            not one of `raw_strings`.
+        ConfigurationError: A text contains one of `free_of` or the delimiter of strings; or, in XML, a name does not match
+            `parameter_names`, or a string is not one of `raw_strings`.
     """
     for text in _texts(arguments):
         for marker in form.excluded_texts:

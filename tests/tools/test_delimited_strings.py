@@ -21,6 +21,8 @@ from logitkit.runtime.walk import Walk
 from logitkit.tools.delimited_values import DelimitedEnd, text_of_delimited, value_of_delimited
 from tests.examples import examples
 from tests.tools.turns import DELIMITED, DELIMITED_NAMES, EOS, ids_of, same, vocabulary
+from tests.tools.written_response_templates import TEMPLATES
+from tests.tools.written_templates import WrittenTemplate
 
 # Of one character in each, so that all texts of a few of them can be listed; `Q` is a special token.
 LETTERS = "bn:,{}<>"
@@ -234,6 +236,36 @@ def test_members_are_sorted_in_other_styles_too(style: Any) -> None:
         assert turn.outside_at is None
         other = replace(form, member_order="sorted" if order == "schema" else "schema")
         assert Tools(tools.tools, other, choice="required").parse(text).outside_at is not None
+
+
+def test_a_response_template_with_delimiters_is_read_as_the_chat_template_writes_but_for_null() -> None:
+    """The parser of transformers reads `null` only, sorted members or not, and names that are words."""
+    written = WrittenTemplate(
+        around=("", "<|tool_call>", "<tool_call|>", "", ""),
+        head=("call:", "{", "}"),
+        member=("", ":", ""),
+        literals="none",
+        separator=",",
+        header="<|turn>model\n",
+        end="<turn|>\n",
+        reasoning=None,
+        content_first=False,
+        as_text=False,
+        keywords=True,
+        delimiter=GEMMA,
+        bare=True,
+        order="sorted_ignoring_case",
+    )
+    chat = ToolFormat.from_chat_template(written.template())
+    assert (chat.literals, chat.member_order, chat.string_delimiter) == ("none", "sorted_ignoring_case", GEMMA)
+    form = ToolFormat.from_response_template(TEMPLATES["delimited"], chat_template=written.template())
+    assert (form.literals, form.member_order, form.parameter_names) == ("json", "sorted_ignoring_case", r"\w+")
+    tool = {"name": "f", "parameters": {"properties": {"a-b": {"type": "null"}}}}
+    assert Tools([tool], chat).write([ToolCall("f", {"a-b": None})]) == "<|tool_call>call:f{a-b:None}<tool_call|>"
+    with pytest.raises(UnsupportedSchema, match="does not allow in names"):
+        Tools([tool], form).constraint(vocabulary(form))
+    with pytest.raises(ConfigurationError, match="cannot stand without quotes"):
+        Tools([tool], form).write([ToolCall("f", {"a-b": None})])
 
 
 def test_a_string_with_the_delimiter_cannot_be_written() -> None:

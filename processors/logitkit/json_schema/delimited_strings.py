@@ -51,10 +51,12 @@ class DelimitedStrings:
         delimiter: The tree of the text before and after a string. Strings are without this text: the reader of the schema has it
             among the texts that occur in no string.
         bare_names: Whether names of members have no quotes; if not, they are written as strings are.
+        names_of: The names that may stand without quotes; None: all that can be read.
     """
 
     delimiter: Node
     bare_names: bool
+    names_of: TextLanguage | None = None
 
     def string(self, text: str) -> Node:
         """Return the tree of one string."""
@@ -72,10 +74,10 @@ class DelimitedStrings:
         """
         if not self.bare_names:
             return self.string(text)
-        if not is_bare_name(text):
+        if not is_bare_name(text) or not (self.names_of is None or self.names_of.contains(text)):
             raise UnsupportedSchema(
-                f"the name {text!r} cannot be written without quotes: it is empty, or contains white space, a bracket, a quote "
-                f"or one of {',:<>|'!r}; use another name",
+                f"the name {text!r} cannot be written without quotes: it is empty, or contains white space, a bracket, a quote, "
+                f"one of {',:<>|'!r} or what this format does not allow in names; use another name",
                 below("#", "properties", text),
                 None,
             )
@@ -90,6 +92,7 @@ class DelimitedStrings:
         if not self.bare_names:
             return self.strings(language)
         found = language & _bare_names(language.limits)
+        found = found if self.names_of is None else found & self.names_of
         if found.is_empty:
             raise UnsupportedSchema(
                 "no name that 'patternProperties' or 'propertyNames' allows can be written without quotes; use other names",

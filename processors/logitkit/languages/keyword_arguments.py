@@ -34,6 +34,7 @@ from logitkit.json_schema.string_spellings import StringSpelling
 from logitkit.json_schema.writer import nested_grammar_of
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
+from logitkit.languages.raw_strings import names_matching
 from logitkit.languages.value_ends import ValueEnds
 from logitkit.languages.xml_members import XmlMembers
 from logitkit.languages.xml_tags import XmlTags
@@ -63,11 +64,13 @@ class Delimited:
         delimiter: The delimiter.
         is_token: Whether it counts only as a special token, not when it is spelled in ordinary tokens.
         bare_names: Whether names of members have no quotes, also inside of objects.
+        names: A pattern that such names match as a whole; None: all names that can be read.
     """
 
     delimiter: str
     is_token: bool = False
     bare_names: bool = False
+    names: str | None = None
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,8 @@ class KeywordArguments(Language):
             return self.strings
         text = self.delimited.delimiter
         node = writer.special_token(text) if self.delimited.is_token else writer.text(text)
-        return DelimitedStrings(node, self.delimited.bare_names)
+        pattern = self.delimited.names
+        return DelimitedStrings(node, self.delimited.bare_names, None if pattern is None else names_matching(pattern))
 
 
 class _KeywordMembers(XmlMembers):

@@ -11,6 +11,7 @@ from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit.json_schema.delimited_strings import is_bare_name
 from logitkit.languages.cdata import SECTION_BEGIN, SECTION_END, in_section
 from logitkit.languages.keyword_arguments import Delimited
+from logitkit.languages.raw_strings import names_matching
 from logitkit.parameters.place import shown
 from logitkit.tools.definitions import ToolDefinition
 from logitkit.tools.delimited_values import text_of_delimited
@@ -153,7 +154,7 @@ def _keywords(arguments: dict[str, Any], form: ToolFormat) -> str:
 def _delimited(arguments: dict[str, Any], form: ToolFormat, delimited: Delimited) -> str:
     names = _names_inside(arguments) if delimited.bare_names else [*arguments]
     for name in names:
-        is_name = is_bare_name(name) if delimited.bare_names else name.isascii() and name.isidentifier()
+        is_name = _is_bare(name, delimited.names) if delimited.bare_names else name.isascii() and name.isidentifier()
         if not is_name:
             why = "it cannot stand without quotes" if delimited.bare_names else "it is not a name of Python"
             raise ConfigurationError(f"the name {name!r} cannot be written: {why}")
@@ -162,6 +163,10 @@ def _delimited(arguments: dict[str, Any], form: ToolFormat, delimited: Delimited
         form.parameter_begin.replace("{name}", name) + text_of_delimited(value, *own)
         for name, value in arguments.items()
     )
+
+
+def _is_bare(name: str, pattern: str | None) -> bool:
+    return is_bare_name(name) and (pattern is None or names_matching(pattern).contains(name))
 
 
 def _names_inside(value: Any) -> Iterator[str]:

@@ -71,7 +71,7 @@ class ToolFormat:
         cdata: For XML, texts that a string contains only in a CDATA section: such a string stands between `<![CDATA[` and `]]>`,
             and others do not. Where a member may be any string or an array or object, the latter contain none of these texts.
         names: A pattern that names of tools match; None: any name is allowed.
-        parameter_names: For XML, a pattern that names of members match; None: any name is allowed.
+        parameter_names: For XML, and for names without quotes, a pattern that names of members match; None: any name is allowed.
         free_of: Texts that occur in no string and no name of a member, such as a marker that ends a call for a parser even there.
         text_free_of: Texts that do not occur in free text, such as a marker that begins something else for a parser.
         whitespace: The white space in JSON: `"compact"`, `"spaced"` or `"bounded"`, as in `JsonSchema`.
@@ -162,7 +162,8 @@ class ToolFormat:
         """The delimiter of strings; None: they have quotes."""
         if self.string_delimiter is None:
             return None
-        return Delimited(self.string_delimiter, self.string_delimiter in self.tokens, self.bare_names)
+        is_token = self.string_delimiter in self.tokens
+        return Delimited(self.string_delimiter, is_token, self.bare_names, self.parameter_names)
 
     @property
     def excluded_texts(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from tests.tools.written_templates import WrittenTemplate
 LETTERS = "bn:,{}<>"
 PLAIN = Vocabulary([*(letter.encode() for letter in LETTERS), None], eos_ids=[len(LETTERS)])
 WITH_TOKEN = Vocabulary([*PLAIN.tokens, None], eos_ids=[len(LETTERS)], special={"<>": len(LETTERS) + 1})
-# What may be written, as a pattern, with S for a string of at most one character.
+# The texts that may be written, as patterns, with S for a string of at most one character.
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {

@@ -22,7 +22,7 @@ from logitkit.patterns.syntax import Characters, Machine, Node
 
 __all__ = ["BARE_NAME", "DelimitedStrings", "is_bare_name"]
 
-# What a name without quotes does not contain: control characters, white space, surrogates, brackets and the like.
+# The characters that a name without quotes lacks: control characters, white space, surrogates, brackets and the like.
 _RANGES = (
     *((0x00, 0x20), (0x7F, 0xA0), (0xAD, 0xAD), (0x1680, 0x1680), (0x2000, 0x200F), (0x2028, 0x202F), (0x205F, 0x2064)),
     *((0x3000, 0x3000), (0xD800, 0xDFFF), (0xFEFF, 0xFEFF)),

@@ -214,11 +214,12 @@ def test_the_schema_is_enforced_in_the_order_of_the_format(
 
 @pytest.mark.parametrize("style", ["json", "json_string", "xml"])
 def test_members_are_sorted_in_other_styles_too(style: Any) -> None:
+    orders: tuple[tuple[Any, str], ...] = (("schema", "bCa"), ("sorted", "Cab"), ("sorted_ignoring_case", "abC"))
     schema = {
         "properties": {"b": {"type": "integer"}, "C": {"type": "integer"}, "a": {"properties": {"d": True, "D": True}}}
     }
     arguments = {"b": 1, "C": 2, "a": {"d": 1, "D": 2}}
-    for order, names in (("schema", "bCa"), ("sorted", "Cab"), ("sorted_ignoring_case", "abC")):
+    for order, names in orders:
         form = ToolFormat(
             name="x",
             call_begin="<",

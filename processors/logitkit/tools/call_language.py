@@ -72,7 +72,7 @@ def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
                 end_also=form.parameter_end_also,
                 separator=form.parameter_separator,
                 kinds=form.kinds,
-                literals=form.literals,
+                literals="python" if form.literals == "python" else "json",
                 strings=form.string_spelling,
                 whitespace=form.whitespace,
             ),

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from logitkit.errors import ConfigurationError
-from logitkit.json_schema.layout import MemberOrder
 from logitkit.tools.derivation.atoms import atoms, first_tag, is_tag
+from logitkit.tools.derivation.delimited_calls import member_order
 from logitkit.tools.derivation.probes import (
     ANSWER,
     FIRST,
@@ -205,7 +205,7 @@ def _calls(parts: TurnParts, replies: Mapping[str, str], way: Way) -> tuple[Call
         fields: dict[str, Any] = {"arguments": "json_string"} if in_string else {}
         if STRING[-1] not in texts["one"]:
             fields["strings"] = "ascii"
-        if (order := _member_order(texts)) != "schema":
+        if (order := member_order(texts)) != "schema":
             fields["member_order"] = order
         return markers, {**fields, "whitespace": "bounded"} if lines else fields
     if several and json_markers(texts["one"], _FULL[:1], way.ids) is not None:
@@ -216,7 +216,7 @@ def _calls(parts: TurnParts, replies: Mapping[str, str], way: Way) -> tuple[Call
             raise not_derived(what, replies["one"], replies.get(name, ""))
     if not several:
         texts.pop("three empty", None)
-    order = _member_order(texts)
+    order = member_order(texts)
     tagged = tagged_calls(texts, way.ids, order)
     return tagged.markers, {
         "arguments": tagged.arguments,
@@ -232,19 +232,6 @@ def _calls(parts: TurnParts, replies: Mapping[str, str], way: Way) -> tuple[Call
         "member_order": order,
         **({"whitespace": "compact"} if tagged.is_compact else {}),
     }
-
-
-def _member_order(texts: Mapping[str, str]) -> MemberOrder:
-    """Return in which order a template writes members."""
-    if not _is_before(FIRST, SECOND, texts.get("swapped", "")):
-        return "schema"
-    return "sorted_ignoring_case" if _is_before(FIRST, UPPER, texts.get("cased", "")) else "sorted"
-
-
-def _is_before(name: str, other: str, text: str) -> bool:
-    """Whether both names stand in a call, and the first one before the other."""
-    inside = text.partition(NAMES[0])[2]
-    return 0 <= inside.find(name) < inside.find(other)
 
 
 def _described(name: str) -> str:

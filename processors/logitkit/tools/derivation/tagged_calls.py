@@ -17,16 +17,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
-from logitkit.json_schema.layout import MemberOrder, ordered
+from logitkit.json_schema.layout import MemberOrder
 from logitkit.json_schema.string_spellings import StringSpelling
 from logitkit.languages.cdata import in_section
 from logitkit.languages.keyword_arguments import ValueLiterals
 from logitkit.languages.xml_arguments import Literals
-from logitkit.tools.delimited_values import text_of_delimited
 from logitkit.tools.derivation.atoms import shared_end, shared_start
+from logitkit.tools.derivation.delimited_calls import delimited_way, delimiter_between
 from logitkit.tools.derivation.probes import FIRST, MARKUP, NAMES, SECOND, STRING, VALUES
 from logitkit.tools.derivation.segments import CallMarkers, markers_of, segments_of
 from logitkit.tools.derivation.turn_parts import not_derived
@@ -133,7 +132,7 @@ def tagged_calls(texts: CallTexts, ids: tuple[str, ...], order: MemberOrder) -> 
     if not is_raw and (kinds or end.strip()):
         raise not_derived("strings with quotes stand between tags", texts["string"], texts["pinteger"])
     if delimiter is not None:
-        literals, bare_names, is_compact = _delimited_way(texts, start, inside, rest, delimiter, order)
+        literals, bare_names, is_compact = delimited_way(texts, start, inside, rest, delimiter, order)
         found = TaggedCalls("python", _markers(texts, ids, name_end), begin + "{name}" + inside, "", separator)
         return replace(
             found,
@@ -173,7 +172,10 @@ def _string_member(texts: CallTexts, start: int) -> tuple[_Member, str, str | No
             "the arguments are not a JSON object, and a string among them is written neither as it is nor as in JSON",
             texts["string"],
         )
-    delimiter = _delimiter(texts, start, member) if string == STRING else None
+    number = _Member.of(texts["pinteger"], start, "pinteger", json.dumps(VALUES["pinteger"]))
+    delimiter = None
+    if string == STRING and number is not None:
+        delimiter = delimiter_between(texts, (member.inside, member.after), (number.inside, number.after))
     if delimiter is not None:
         string = delimiter + STRING + delimiter
         member = _Member.of(texts["string"], start, FIRST, string) or member
@@ -215,58 +217,6 @@ def _word(text: str, start: int, name: str, before: str, after: str) -> str:
     begin = at + len(name + before)
     end = text.find(after, begin) if after else -1
     return text[begin:end] if at >= 0 and end >= 0 else ""
-
-
-class _DelimitedWay(NamedTuple):
-    """How values are written among strings between delimiters."""
-
-    literals: ValueLiterals
-    bare_names: bool
-    is_compact: bool
-
-
-def _delimiter(texts: CallTexts, start: int, member: _Member) -> str | None:
-    """Return the text that stands before and after strings, but not around numbers; None if there is none.
-
-    Raises:
-        ConfigurationError: A string with this text in it is written without escapes.
-    """
-    name = "pinteger"
-    other = _Member.of(texts[name], start, name, json.dumps(VALUES[name]))
-    if other is None or not member.inside.startswith(other.inside):
-        return None
-    found = member.inside.removeprefix(other.inside)
-    if not found or not member.after.startswith(found) or other.after.startswith(found):
-        return None
-    if found in STRING:
-        raise not_derived(
-            f"strings stand between {found!r} without escapes, so it is not clear where one with {found!r} in it ends",
-            texts["string"],
-            texts[name],
-        )
-    return found
-
-
-def _delimited_way(
-    texts: CallTexts, start: int, inside: str, rest: str, delimiter: str, order: MemberOrder
-) -> _DelimitedWay:
-    """Return how values are written among strings between delimiters; check all kinds of values."""
-    ways = [_DelimitedWay(*way) for way in product(get_args(ValueLiterals), (True, False), (True, False))]
-    for name, value in VALUES.items():
-        arranged = {key: value[key] for key in ordered([*value], order)} if isinstance(value, dict) else value
-        written = texts[name][start:].partition(name + inside)[2].removesuffix(rest)
-        ways = [
-            way
-            for way in ways
-            if written == text_of_delimited(arranged, delimiter, way.bare_names, way.literals, way.is_compact)
-        ]
-        if not ways:
-            raise not_derived(
-                f"the value {json.dumps(value)} of an argument is not written as others are, with strings between {delimiter!r}",
-                texts[name],
-                texts["string"],
-            )
-    return ways[0]
 
 
 def _value_way(texts: CallTexts, start: int, after: str, strings: StringSpelling | None) -> _ValueWay:

@@ -72,6 +72,15 @@ def test_texts_are_biased_in_all_tokenizations(tokens: list[str], text: str) -> 
             tokenizations_of(text, vocabulary)
 
 
+def test_the_name_of_a_special_token_is_text_like_any_other() -> None:
+    tokens = [b"<", b"e", b">", b"e>", None]
+    vocabulary = lk.Vocabulary(tokens, eos_ids=[4], special={"<e>": 4})
+    assert sorted(lk.SequenceBias.of_texts({"<e>": 1.0}, vocabulary).bias) == [(0, 1, 2), (0, 3)]
+    without = lk.Vocabulary([b"a", None], eos_ids=[1], special={"<e>": 1})
+    with pytest.raises(ConfigurationError, match="<e>"):
+        lk.SequenceBias.of_texts({"<e>": 1.0}, without)
+
+
 def test_too_many_tokenizations_are_refused_at_once() -> None:
     vocabulary = lk.Vocabulary([b"a", b"aa", b"aaa", None], eos_ids=[3])
     with pytest.raises(ConfigurationError, match="tokenizations; allowed are 1 to 1024; give a shorter text"):

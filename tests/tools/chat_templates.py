@@ -106,19 +106,22 @@ def verdict(template: str) -> tuple[str, str]:
         reason = str(error).partition(". The template rendered")[0].partition(". Give a ToolFormat")[0]
         reason = reason.removeprefix("the format of tool calls cannot be derived from the chat template: ")
         return ("no calls" if "does not write calls" in reason else "not derived"), reason.replace("|", "\\|")
-    style = {"json": "JSON", "xml": "tags", "python": "Python"}[form.arguments]
+    style = {"json": "JSON", "json_string": "JSON in a string", "xml": "tags", "python": "Python"}[form.arguments]
+    style = "named members" if form.strings == "delimited" else style
     ids = "{id}" in form.call_begin + form.name_end + form.call_end
     numbers = "{number}" in form.call_begin + form.name_end + form.call_end
     more = [
         *(["ASCII only"] if form.strings == "ascii" else []),
         *(["strings as in Python"] if form.strings == "python" else []),
+        *([f"strings between `{form.string_delimiter}`"] if form.strings == "delimited" else []),
+        *(["sorted members"] if form.member_order != "schema" else []),
         *(["CDATA sections"] if form.cdata else []),
         *(["ids"] if ids else []),
         *(["numbers"] if numbers else []),
         *(["one call in a turn"] if form.separator is None else []),
         *([f'as `"{form.name}"`'] if form.name in TOOL_FORMATS else []),
     ]
-    return "proved", ", ".join([style, *more])
+    return "proved", ", ".join([style, *more]).replace("|", "\\|")
 
 
 def table(folders: list[Path]) -> dict[str, tuple[str, str]]:

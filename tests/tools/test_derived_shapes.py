@@ -31,8 +31,15 @@ def test_json_with_ascii_characters_only_is_derived(in_string: bool) -> None:
     assert (form.verified, form.strings, form.arguments) == (True, "ascii", "json_string" if in_string else "json")
 
 
-@pytest.mark.parametrize("change", ["tojson(sort_keys=True)", "tojson | replace('w', '\\\\u0077')"])
-def test_json_in_a_spelling_that_constraints_do_not_allow_is_not_proved(change: str) -> None:
+@pytest.mark.parametrize("in_string", [False, True])
+def test_json_with_sorted_members_is_derived(in_string: bool) -> None:
+    change = "tojson(sort_keys=True)" + " | tojson" * in_string
+    form = ToolFormat.from_chat_template(JSON.template().replace("arguments | tojson", f"arguments | {change}"))
+    assert (form.verified, form.member_order) == (True, "sorted")
+
+
+def test_json_in_a_spelling_that_constraints_do_not_allow_is_not_proved() -> None:
+    change = "tojson | replace('w', '\\\\u0077')"
     with pytest.raises(ConfigurationError, match="the calls are not of the derived format from character"):
         ToolFormat.from_chat_template(JSON.template().replace("arguments | tojson", f"arguments | {change}"))
 

@@ -77,6 +77,14 @@ NOT_EXPRESSED: list[tuple[dict[str, Any], str]] = [
     (template({**CALLS, "content_args": {"unquoted_keys": True}}), "'unquoted_keys' in 'content_args' .* not JSON"),
     (template({**CALLS, "content_args": {"string_delims": [["'", "'"]]}}), "'string_delims' in 'content_args'"),
     (
+        template({**CALLS, "content_args": {"string_delims": [["<", ">"]], "unquoted_keys": True}}),
+        "both .* are read, the latter with one pair of equal texts",
+    ),
+    (
+        template({**CALLS, "content_args": {"string_delims": [["'", "'"]], "unquoted_keys": True}}),
+        "'string_delims' of the field 'tool_calls' is read only if a group holds the name",
+    ),
+    (
         template({**CALLS, "content_args": {"new": 1}}),
         "'new' in 'content_args' of the field 'tool_calls' is not known of 'json'",
     ),

@@ -36,6 +36,7 @@ MARKERS = {
     "llama": ('{"name": "', '", "parameters": ', "}", None),
     "nested": ('<|call|>{"fn": {"name": "', '", "args": ', "}}<|over|>", ""),
     "call list": ("<|tool_call_start|>[", "(", ")]<|tool_call_end|>", ", "),
+    "delimited": ("<|tool_call>call:", "{", "}<tool_call|>", ""),
     "seen ahead": ('<call>{"name": "', '", "arguments": ', "}</call>", ""),
 }
 

@@ -14,7 +14,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.tools.formats import TOOL_FORMATS
 from logitkit.tools.turn import ArgumentsDelta, CallDone, CallStarted, TextDelta, Turn
 from tests.examples import examples
-from tests.tools.turns import EOS, FORMATS, accepts, ids_of, same, tools_of, vocabulary
+from tests.tools.turns import EOS, FORMATS, accepts, ids_of, ping, same, tools_of, vocabulary
 
 NAMES = list(FORMATS)
 MARKUP = [
@@ -66,7 +66,7 @@ def test_all_names_are_known() -> None:
     known = ["qwen_coder", "deepseek_v31", "harmony", "mistral", "hermes", "llama3_json", "json"]
     assert list(TOOL_FORMATS) == known
     own = ["listed", "numbered", "keywords", "told", "bare", "named", "quoted", "twice", "shown", "shown_tags", "ascii"]
-    own += ["between", "typed", "sections"]
+    own += ["between", "typed", "sections", "delimited", "delimited_names"]
     assert [*known, *own] == NAMES
 
 
@@ -81,6 +81,10 @@ def test_what_is_written_is_accepted_and_read_as_the_same_calls(name: str, calls
     try:
         text = tools.write(calls)
     except ConfigurationError as error:
+        if form.delimited is not None:
+            wrong = f"contain {form.string_delimiter!r}" in str(error) or "cannot be written" in str(error)
+            assert wrong
+            return
         assert form.arguments == "xml"  # the other formats can write any string
         assert f"contains {form.parameter_ends.marker!r}" in str(error) or "would be read as" in str(error)  # noqa: PT017
         return
@@ -278,3 +282,17 @@ def test_arguments_that_are_not_json_are_not_written(value: object) -> None:
 def test_half_of_a_surrogate_pair_is_not_written(name: str) -> None:
     with pytest.raises(ConfigurationError, match="which UTF-8 cannot encode"):
         tools_of(name).write([ToolCall("save", {"note": {"a": "\ud800"}, "tags": []})])
+
+
+def test_a_tool_whose_call_begins_like_an_answer_is_refused_where_a_turn_may_be_either() -> None:
+    form = FORMATS["twice"]
+    tool = {"name": "user", "parameters": {"properties": {"city": {"type": "string"}}}}
+    with pytest.raises(ConfigurationError, match=r"so does a call of the tool 'user'.*rename the tool"):
+        Tools([ping, tool], form)
+    calls = [ToolCall("user", {"city": "x"}), ToolCall("ping", {})]
+    tools = Tools([ping, tool], form, choice="required")
+    text = tools.write(calls)
+    turn = tools.parse([*ids_of(text, form), EOS], vocabulary(form))
+    assert same(turn.calls, calls)
+    assert (turn.outside_at, turn.complete) == (None, True)
+    assert Tools([ping, {"name": "users"}], form).constraint(vocabulary(form)).matches(" to=user<|message|>ping")

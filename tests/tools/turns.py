@@ -174,7 +174,33 @@ SECTIONS = ToolFormat(
     reasoning_begin="<think>\n",
     reasoning_end="</think>",
 )
-OWN = (LISTED, NUMBERED, KEYWORDS, TOLD, BARE, NAMED, QUOTED, TWICE, SHOWN, SHOWN_TAGS, ASCII, BETWEEN, TYPED, SECTIONS)
+# Strings without escapes between special tokens, names without quotes, and members sorted by name; and all of that otherwise.
+DELIMITED = ToolFormat(
+    name="delimited",
+    call_begin="<|tool_call>call:",
+    name_end="{",
+    call_end="}<tool_call|>",
+    trigger="<|tool_call>",
+    arguments="python",
+    parameter_begin="{name}:",
+    parameter_separator=",",
+    literals="none",
+    strings="delimited",
+    string_delimiter='<|"|>',
+    bare_names=True,
+    member_order="sorted_ignoring_case",
+    whitespace="compact",
+    tokens=("<|tool_call>", "<tool_call|>", '<|"|>'),
+    reasoning_begin="<|channel>thought\n",
+    reasoning_end="<channel|>",
+)
+DELIMITED_NAMES = replace(
+    KEYWORDS, name="delimited_names", strings="delimited", string_delimiter="`", member_order="sorted"
+)
+OWN = (
+    *(LISTED, NUMBERED, KEYWORDS, TOLD, BARE, NAMED, QUOTED, TWICE, SHOWN, SHOWN_TAGS, ASCII, BETWEEN, TYPED, SECTIONS),
+    *(DELIMITED, DELIMITED_NAMES),
+)
 FORMATS = {**TOOL_FORMATS, **{form.name: form for form in OWN}}
 
 

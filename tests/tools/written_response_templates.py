@@ -144,6 +144,19 @@ TEMPLATES: dict[str, dict[str, Any]] = {
         },
         content={"close": "<|im_end|>"},
     ),
+    # The way of Gemma 4: strings between delimiters, and names without quotes.
+    "delimited": template(
+        {
+            "open_pattern": r"<\|tool_call>call:(?P<name>\w+)",
+            "close_pattern": r"<tool_call\|>\s*",
+            "repeats": True,
+            "content": "json",
+            "content_args": {"unquoted_keys": True, "string_delims": [['<|"|>', '<|"|>']]},
+            "transform": NAMED,
+        },
+        thinking={"open": "<|channel>thought\n", "close_pattern": r"<channel\|>\s*"},
+        content={"close": "<turn|>"},
+    ),
     # Reasoning is whatever an end of reasoning follows, so no call may contain one.
     "seen ahead": template(
         {"open": "<call>", "close_pattern": r"</call>|$", "repeats": True, "content": "json", "transform": WHOLE},
@@ -199,6 +212,9 @@ def drawn(draw: random.Random) -> dict[str, Any]:
         }
         parser = draw.choice((None, JSON_OR_TEXT, {"name": "text"}, {"name": "text", "args": {"strip": False}}))
         calls["content_args"] |= {} if parser is None else {"value_parser": parser}
+    elif kind == "in the anchor" and draw.random() < 0.3:
+        delimiter = draw.choice(('<|"|>', "<escape>", "`"))
+        calls["content_args"] = {"unquoted_keys": True, "string_delims": [[delimiter, delimiter]]}
     fields: dict[str, Any] = {}
     contents = (
         {"close": draw.choice(("</s>", ["</s>", "<|im_end|>"]))},

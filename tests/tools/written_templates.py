@@ -61,6 +61,8 @@ KEYWORD_AROUND = (
     ("", "<call>", "</call>", "\n", ""),
 )
 KEYWORD_HEAD, KEYWORD_MEMBER = ("", "(", ")"), ("", "=", "")
+# Around strings without escapes.
+DELIMITERS = ('<|"|>', "<escape>", "`", "\u00ab\u00bb")
 # After a name that stands a second time.
 AGAIN = (">\n", " = ")
 # The characters for which a string stands in a CDATA section.
@@ -92,6 +94,10 @@ class WrittenTemplate:
         again: The text after a name that stands a second time; None: it stands once.
         cdata: The characters for which a string stands in a CDATA section.
         keywords: Whether members are keyword arguments, with strings in quotes.
+        delimiter: For keyword arguments, the text around strings, which then have no escapes; None: they have quotes.
+        bare: Whether names in objects stand without it.
+        order: The order of members, as in `ToolFormat`.
+        spaced: Whether a space follows a comma and a colon in objects and arrays among strings with delimiters.
     """
 
     around: tuple[str, str, str, str, str]
@@ -110,6 +116,10 @@ class WrittenTemplate:
     again: str | None = None
     cdata: tuple[str, ...] = ()
     keywords: bool = False
+    delimiter: str | None = None
+    bare: bool = False
+    order: str = "schema"
+    spaced: bool = False
 
     def template(self) -> str:
         """The chat template."""
@@ -131,21 +141,48 @@ class WrittenTemplate:
             thought = f"{{% if m.reasoning_content %}}{opened}{{{{ m.reasoning_content }}}}{closed}{{% endif %}}"
         header = _put(self.header)
         return (
+            f"{self._macro()}"
             "{% for t in tools or [] %}{{ t | tojson }}\n{% endfor %}{% for m in messages %}{% if m.role == 'user' %}"
             f"USER: {{{{ m.content }}}}{_put(self.end or chr(10))}{{% else %}}{header}{thought}{body}{_put(self.end)}"
             "{% endif %}"
             f"{{% endfor %}}{{% if add_generation_prompt %}}{header}{{% endif %}}"
         )
 
+    def _macro(self) -> str:
+        """Return the macro that writes a value with delimiters."""
+        if self.delimiter is None:
+            return ""
+        around, space = _put(self.delimiter), " " if self.spaced else ""
+        words = [{"python": "None True False", "none": "None true false"}.get(self.literals, "null true false").split()]
+        null, true, false = words[0]
+        name = "{{ k }}" if self.bare else around + "{{ k }}" + around
+        comma = f"{{% if not loop.first %}},{space}{{% endif %}}"
+        members = f"{{% for k, w in {self._items('v')} %}}{comma}{name}:{space}{{{{ shown(w) }}}}{{% endfor %}}"
+        return (
+            f"{{% macro shown(v) %}}{{% if v is string %}}{around}{{{{ v }}}}{around}{{% elif v is none %}}{null}"
+            f"{{% elif v is boolean %}}{{{{ {true!r} if v else {false!r} }}}}"
+            f"{{% elif v is mapping %}}{_put('{')}{members}{_put('}')}"
+            f"{{% elif v is iterable %}}[{{% for w in v %}}{comma}{{{{ shown(w) }}}}{{% endfor %}}]"
+            "{% else %}{{ v }}{% endif %}{% endmacro %}"
+        )
+
+    def _items(self, name: str) -> str:
+        """Return what yields the members of an object in their order."""
+        sort = {"sorted": "dictsort(case_sensitive=true)", "sorted_ignoring_case": "dictsort"}.get(self.order)
+        return f"{name}.items()" if sort is None else f"{name} | {sort}"
+
     def _arguments(self) -> str:
-        to_json = "tojson(ensure_ascii=True)" if self.strings == "ascii" else "tojson"
+        options = ["ensure_ascii=True"] * (self.strings == "ascii") + ["sort_keys=True"] * (self.order == "sorted")
+        to_json = f"tojson({', '.join(options)})" if options else "tojson"
         if self.member is None:
             if self.in_string:
                 return f"{{{{ c.function.arguments | {to_json} | tojson }}}}"
             return "{{ c.function.arguments }}" if self.as_text else f"{{{{ c.function.arguments | {to_json} }}}}"
         before, after, closing = self.member
         raw, other = after.replace("{kind}", "true"), after.replace("{kind}", "false")
-        if self.keywords:
+        if self.delimiter is not None:
+            text = "{{ shown(v) }}"
+        elif self.keywords:
             text = "{{ ([v] | string)[1:-1] }}" if self.strings == "python" else f"{{{{ v | {to_json} }}}}"
         elif self.strings == "python":
             text = "{{ v }}"
@@ -164,8 +201,9 @@ class WrittenTemplate:
             tag = f"{_put(opened)}{{{{ {word}{json.dumps(self.kinds[-1])} }}}}{_put(closed)}"
         else:
             tag = f"{{% if v is string %}}{_put(raw)}{{% else %}}{_put(other)}{{% endif %}}"
+        between = f"{{% if not loop.first %}}{_put(self.separator)}{{% endif %}}"
         return (
-            f"{{% for k, v in c.function.arguments.items() %}}{{% if not loop.first %}}{_put(self.separator)}{{% endif %}}"
+            f"{{% for k, v in {self._items('c.function.arguments')} %}}{between}"
             f"{_put(before)}{{{{ k }}}}{tag}{text}"
             f"{_put(closing)}{{% endfor %}}"
         )
@@ -189,7 +227,18 @@ class WrittenTemplate:
         ]
         return begin + between.join(texts) + end
 
+    def _arranged(self, value: Any) -> Any:
+        """Return a value with the members of its objects in the order in which the template writes them."""
+        if isinstance(value, list):
+            return [self._arranged(one) for one in value]
+        if not isinstance(value, dict) or self.order == "schema":
+            return value
+        names = sorted(value, key=str.lower if self.order == "sorted_ignoring_case" else None)
+        return {name: self._arranged(value[name]) for name in names}
+
     def _written(self, arguments: dict[str, Any]) -> str:
+        if not self.as_text:
+            arguments = self._arranged(arguments)
         if self.member is None:
             text = json.dumps(arguments, ensure_ascii=self.strings == "ascii" and (self.in_string or not self.as_text))
             return json.dumps(text, ensure_ascii=False) if self.in_string else text
@@ -207,6 +256,8 @@ class WrittenTemplate:
         return self.kinds[TYPE_NAMES.index(types.get(type(value), "number"))]
 
     def _value(self, value: Any) -> str:
+        if self.delimiter is not None:
+            return self._with_delimiters(value)
         if isinstance(value, str) and not self.keywords:
             return f"<![CDATA[{value}]]>" if any(one in value for one in self.cdata) else value
         if self.strings == "python":
@@ -214,6 +265,20 @@ class WrittenTemplate:
         if self.literals == "python" and (value is None or isinstance(value, bool)):
             return str(value)
         return json.dumps(value, ensure_ascii=self.strings == "ascii")
+
+    def _with_delimiters(self, value: Any) -> str:
+        around, space = str(self.delimiter), " " * self.spaced
+        if isinstance(value, str):
+            return around + value + around
+        if isinstance(value, dict):
+            names = [name if self.bare else around + name + around for name in value]
+            inside = zip(names, value.values(), strict=True)
+            return "{" + f",{space}".join(f"{n}:{space}{self._with_delimiters(v)}" for n, v in inside) + "}"
+        if isinstance(value, list):
+            return "[" + f",{space}".join(map(self._with_delimiters, value)) + "]"
+        if value is None:
+            return "null" if self.literals == "json" else "None"
+        return str(value) if self.literals == "python" else json.dumps(value)
 
 
 def _put(text: str) -> str:
@@ -256,7 +321,9 @@ def drawn(draw: random.Random) -> WrittenTemplate:
     if head[1] and draw.random() < 0.2:
         found = replace(found, again=draw.choice(AGAIN))
     if style != "tagged":
-        return found
+        # As text, arguments stand in the order in which they are given.
+        sorts = not found.as_text and draw.random() < 0.2
+        return replace(found, order="sorted") if sorts else found
     if found.literals == "python" and draw.random() < 0.4:
         found = replace(found, strings="python")
     if draw.random() < 0.3:
@@ -266,8 +333,8 @@ def drawn(draw: random.Random) -> WrittenTemplate:
 
 def _drawn_keywords(draw: random.Random) -> WrittenTemplate:
     """Draw a template with keyword arguments."""
-    strings = draw.choice(("json", "ascii", "python"))
-    return WrittenTemplate(
+    strings = draw.choice(("json", "ascii", "python", "delimited"))
+    found = WrittenTemplate(
         draw.choice(KEYWORD_AROUND),
         KEYWORD_HEAD,
         KEYWORD_MEMBER,
@@ -280,6 +347,20 @@ def _drawn_keywords(draw: random.Random) -> WrittenTemplate:
         False,
         strings=strings,
         keywords=True,
+    )
+    if strings != "delimited":
+        return found
+    head, member = draw.choice(((KEYWORD_HEAD, KEYWORD_MEMBER), (("call:", "{", "}"), ("", ":", ""))))
+    return replace(
+        found,
+        head=head,
+        member=member,
+        delimiter=draw.choice(DELIMITERS),
+        literals=draw.choice(("json", "python", "none")),
+        separator=draw.choice((",", ", ", ";")),
+        bare=draw.random() < 0.6,
+        order=draw.choice(("schema", "sorted", "sorted_ignoring_case")),
+        spaced=draw.random() < 0.4,
     )
 
 

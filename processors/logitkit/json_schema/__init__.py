@@ -17,7 +17,7 @@ plan, writer        how objects and arrays are written (members, member_names, o
 left_out            the keywords that lax=True leaves out, misspelt keywords (misspelt), and patterns that may stand
                     anywhere in a text (searched_patterns), in all schemas inside a schema (subschemas)
 formats, ecma       languages of strings (addresses, dates, search, ecma_translation), and how they are written
-                    (string_text, string_fragment, string_spellings)
+                    (string_text, string_fragment, string_spellings, delimited_strings)
 decimals            languages of numbers (multiples, comparison)
 compile             from a document to the nested grammar that the compiler takes
 """

@@ -23,7 +23,7 @@ from logitkit.errors import PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.clauses import FALSE, TRUE, Counted, Formula, assigned, counted, things_of
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, both, negations
 from logitkit.json_schema.emptiness import few_texts, is_empty
-from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted
+from logitkit.json_schema.layout import Layout, is_unicode, literal, ordered, quoted
 from logitkit.json_schema.objects import Objects, Piece
 from logitkit.json_schema.plan import Names, Plan
 from logitkit.json_schema.string_set import StringSet
@@ -186,6 +186,7 @@ class _Writer:
         listed = dict.fromkeys(name for kind in kinds for objects in every for name in getattr(objects, kind))
         few = [names.strings.values(MOST_LISTED) for names, _ in self.others]
         found = [*listed, *sorted({name for names in few for name in names or ()} - listed.keys())]
+        found = ordered(found, self.layout.member_order)
         self.others = [
             (Names(names.strings, tuple([n for n in found if names.strings.contains(n)])), conditions)
             for (names, conditions), values in zip(self.others, few, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from logitkit.budget import spent
@@ -10,7 +11,7 @@ from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.conjunction import NOTHING
 from logitkit.json_schema.document import Json
-from logitkit.json_schema.layout import AS_A_PART, Layout, Whitespace
+from logitkit.json_schema.layout import AS_A_PART, Layout, MemberOrder, Whitespace
 from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import References
@@ -48,6 +49,7 @@ def schema_grammar(
     forgets: str | None = AS_A_PART,
     free_of: tuple[str, ...] = (),
     strings: StringSpelling = "json",
+    member_order: MemberOrder = "schema",
 ) -> Compiled:
     """Compile a loaded schema.
 
@@ -68,6 +70,7 @@ def schema_grammar(
             it can.
         free_of: Texts that occur in no string and no name of a member.
         strings: How strings are written; only those of JSON may be rules.
+        member_order: In which order members come.
 
     Raises:
         UnsupportedSchema: A keyword cannot be honoured exactly.
@@ -85,6 +88,7 @@ def schema_grammar(
         reader = Reader(references, limits, left_out, strict_formats, longest > 0, free_of)
         try:
             layout = Layout(whitespace, any_order, longest > 0, closing, forgets_items, forgets, strings=strings)
+            layout = replace(layout, member_order=member_order)
             nested_grammar = _nested_grammar(reader, layout, fragments, longest, called_root)
             return Compiled(nested_grammar, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:

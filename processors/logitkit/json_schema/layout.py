@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
-from logitkit.json_schema.string_spellings import StringSpelling
+from logitkit.json_schema.delimited_strings import DelimitedStrings
+from logitkit.json_schema.string_spellings import StringSpelling, spelled_text
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Node, Repeat
@@ -15,23 +16,28 @@ from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Node,
 __all__ = [
     "AS_A_PART",
     "JSON_LITERALS",
+    "NONE_LITERALS",
     "PYTHON_LITERALS",
     "TOGETHER",
     "WITHOUT_BYTES",
     "Layout",
+    "MemberOrder",
     "Whitespace",
     "is_unicode",
     "literal",
+    "ordered",
     "quoted",
     "written",
 ]
 
 Whitespace = Literal["compact", "spaced", "bounded"]
+MemberOrder = Literal["schema", "sorted", "sorted_ignoring_case"]
 
 WIDEST_INDENT = 32
 
 # Null, true and false.
 JSON_LITERALS, PYTHON_LITERALS = ("null", "true", "false"), ("None", "True", "False")
+NONE_LITERALS = ("None", "true", "false")
 
 # Where a row cannot remember items or names.
 AS_A_PART = "in a part of another constraint"
@@ -58,6 +64,18 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+def ordered(names: list[str], order: MemberOrder) -> list[str]:
+    """Return names that are in the order of a schema in the order in which members are written.
+
+    Example:
+        >>> ordered(["b", "C", "a"], "sorted"), ordered(["b", "C", "a"], "sorted_ignoring_case")
+        (['C', 'a', 'b'], ['a', 'b', 'C'])
+    """
+    if order == "schema":
+        return names
+    return sorted(names, key=str.lower if order == "sorted_ignoring_case" else None)
+
+
 def is_unicode(name: str) -> bool:
     """Whether a string can be written in UTF-8: it has no surrogates, which Python's JSON lets by."""
     return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
@@ -78,6 +96,7 @@ class Layout:
         forgets_names: Where it is that a row cannot remember names of objects, as an error says it; None: it can.
         literals: How null, true and false are written.
         strings: How strings are written.
+        member_order: In which order members come that have a listed name; `"sorted_ignoring_case"` as in Jinja's `dictsort`.
     """
 
     whitespace: Whitespace = "compact"
@@ -87,7 +106,8 @@ class Layout:
     forgets: str | None = AS_A_PART
     forgets_names: str | None = AS_A_PART
     literals: tuple[str, str, str] = JSON_LITERALS
-    strings: StringSpelling = "json"
+    strings: StringSpelling | DelimitedStrings = "json"
+    member_order: MemberOrder = "schema"
     opened: Node = field(init=False)
     gap: Node = field(init=False)
     comma: Node = field(init=False)
@@ -104,3 +124,15 @@ class Layout:
         object.__setattr__(self, "comma", concatenate([literal(","), gap]))
         object.__setattr__(self, "colon", concatenate([literal(":"), space]))
         object.__setattr__(self, "closing", {end: concatenate([line, literal(end)]) for end in "}]"})
+
+    @property
+    def as_texts(self) -> bool:
+        """Whether an object or array that a schema gives as a whole is written as one text, as in compact JSON."""
+        is_fixed = self.whitespace == "compact" and not self.any_order and self.member_order == "schema"
+        return is_fixed and not isinstance(self.strings, DelimitedStrings)
+
+    def string(self, text: str) -> Node:
+        """Return the tree of one string."""
+        if isinstance(self.strings, DelimitedStrings):
+            return self.strings.string(text)
+        return written(spelled_text(quoted(text), self.strings))

@@ -14,6 +14,7 @@ from logitkit.budget import spend
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
+from logitkit.json_schema.layout import MemberOrder, ordered
 from logitkit.json_schema.member_names import names_in_order
 from logitkit.json_schema.number_set import NumberSet
 from logitkit.json_schema.objects import Objects
@@ -109,7 +110,7 @@ class Membership:
         are_different = len({*map(_key, value)}) == len(value)
         return not (arrays.repeated if are_different else arrays.unique)
 
-    def in_order(self, conjunction: Conjunction, value: Any) -> Any:
+    def in_order(self, conjunction: Conjunction, value: Any, order: MemberOrder = "schema") -> Any:
         """Return a value with the members of its objects in an order in which a mask allows them, if the value satisfies it."""
         if not isinstance(value, dict | list):
             return value
@@ -117,12 +118,12 @@ class Membership:
         values = self._reader.values(conjunction)
         if isinstance(value, dict) and values.objects:
             objects = _first(values.objects, lambda one: self.is_member(one, value))
-            order = names_in_order(objects, self._reader.everything.strings)
-            names = dict.fromkeys((*[name for name in order if name in value], *value))
-            return {name: self.in_order(objects.value_of(name), value[name]) for name in names}
+            listed = ordered(names_in_order(objects, self._reader.everything.strings), order)
+            names = dict.fromkeys((*[name for name in listed if name in value], *ordered([*value], order)))
+            return {name: self.in_order(objects.value_of(name), value[name], order) for name in names}
         if isinstance(value, list) and values.arrays:
             arrays = _first(values.arrays, lambda one: self._is_array(one, value))
-            return [self.in_order(arrays.at(i), item) for i, item in enumerate(value)]
+            return [self.in_order(arrays.at(i), item, order) for i, item in enumerate(value)]
         return value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_block, run_of
-from logitkit.json_schema.layout import Layout, literal, quoted
+from logitkit.json_schema.layout import Layout, literal, ordered, quoted
 from logitkit.json_schema.member_names import cut_by_names, names_and_others, possible_names
 from logitkit.json_schema.members import (
     MOST_NAMES,
@@ -40,6 +40,7 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout, remembers: b
         UnsupportedSchema: A bound cannot be kept exactly.
     """
     listed, pieces = names_and_others(objects, every)
+    listed = ordered(listed, layout.member_order)
     required = set(objects.required)
     possible = possible_names(objects, listed)
     if not required.issubset(possible):

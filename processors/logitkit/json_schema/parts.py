@@ -186,7 +186,7 @@ def parts_of(root: Conjunction, reader: Reader, layout: Layout) -> dict[Key, Par
     found: dict[Key, Part] = {}
     todo: list[Conjunction | Block] = [root]
     seen = {*todo}
-    as_texts = layout.whitespace == "compact" and not layout.any_order
+    as_texts = layout.as_texts
     while todo:
         value = todo.pop()
         for key, some in _plans_of(value, reader, layout, as_texts).items():

@@ -11,12 +11,11 @@ from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both
 from logitkit.json_schema.constants import constant_text
 from logitkit.json_schema.emptiness import LEVELS, is_empty, is_void
-from logitkit.json_schema.layout import JSON_LITERALS, Layout, literal, quoted, written
+from logitkit.json_schema.layout import JSON_LITERALS, Layout, literal
 from logitkit.json_schema.member_names import few_names
 from logitkit.json_schema.number_set import NumberSet
 from logitkit.json_schema.objects import Objects
 from logitkit.json_schema.plan import Item
-from logitkit.json_schema.string_spellings import spelled_text
 from logitkit.json_schema.values import Values
 from logitkit.patterns.syntax import Empty
 
@@ -89,7 +88,7 @@ def _few_items(conjunction: Conjunction, reader: Reader, layout: Layout) -> dict
     found: dict[str, Item] = {"null": (literal(literals["null"]), None)} if values.null else {}
     found |= {text: (literal(literals[text]), None) for flag, text in _BOOLEANS if flag in values.booleans}
     found |= {f"number {n}": (NumberSet.of_values([n], reader.limits).tree(), None) for n in numbers}
-    found |= {f"string {s}": (written(spelled_text(quoted(s), layout.strings)), None) for s in strings}
+    found |= {f"string {s}": (layout.string(s), None) for s in strings}
     for value, is_whole in nested:
         name = constant_text(_sorted(value), reader.limits)
         # Equal objects may be listed in several orders of their members.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from logitkit.compiler.characters.positions import count_positions
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, NestedRule, Strings
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
+from logitkit.json_schema.delimited_strings import DelimitedStrings
 from logitkit.json_schema.layout import JSON_LITERALS, Layout, is_unicode, literal, quoted, written
 from logitkit.json_schema.parts import Key, Trimmed, parts_of
 from logitkit.json_schema.plan import Block, Move, Names
@@ -212,6 +214,12 @@ class _Writer:
         return None if move.value is None else self._value(move.value)
 
     def _names(self, names: Names | str | None, alone: bool) -> tuple[Node, ...]:
+        strings = self.layout.strings
+        if isinstance(strings, DelimitedStrings) and names is not None:
+            if isinstance(names, Names):
+                return (strings.names(names.exact().language),)
+            # Without texts of whole values, each of these is the name of a member.
+            return (strings.name(str(json.loads(names))),)
         if isinstance(names, Names):
             return (self._strings(names, alone),)
         return () if names is None else (self._text(self._spelled(names)),)
@@ -219,6 +227,7 @@ class _Writer:
     def _spelled(self, text: str) -> str:
         """Return the JSON text of a string or a literal as the layout has it."""
         known = dict(zip(JSON_LITERALS, self.layout.literals, strict=True))
+        assert not isinstance(self.layout.strings, DelimitedStrings)
         return spelled_text(known.get(text, text), self.layout.strings)
 
     def _text(self, text: str) -> Node:
@@ -238,6 +247,8 @@ class _Writer:
             names: The strings.
             alone: Whether no other texts begin with a quote there.
         """
+        if isinstance(self.layout.strings, DelimitedStrings):
+            return self.layout.strings.strings(names.exact().language)
         if self.layout.strings != "json":
             return spelled_strings(names.exact().language, self.layout.strings)
         few = self._few(names)

@@ -10,7 +10,7 @@ from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, Nest
 from logitkit.errors import GrammarError
 from logitkit.json_schema.compile import schema_grammar
 from logitkit.json_schema.document import key_of, load
-from logitkit.json_schema.layout import Whitespace
+from logitkit.json_schema.layout import MemberOrder, Whitespace
 from logitkit.json_schema.string_spellings import StringSpelling
 from logitkit.languages.grammars import GrammarText
 from logitkit.languages.language import Language
@@ -76,6 +76,7 @@ class JsonStringOfJson(Language):
         whitespace: The white space in it, as in `JsonSchema`.
         free_of: Texts that occur in no string of it, and no name of a member.
         strings: How strings in it are written.
+        member_order: In which order members come, as in `ToolFormat`.
 
     Example:
         >>> JsonStringOfJson({"type": "integer"}, "compact").whitespace
@@ -88,6 +89,7 @@ class JsonStringOfJson(Language):
     whitespace: Whitespace
     free_of: tuple[str, ...] = ()
     strings: StringSpelling = "json"
+    member_order: MemberOrder = "schema"
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -111,12 +113,14 @@ class JsonStringOfJson(Language):
             forgets=options.forgets,
             free_of=self.free_of,
             strings=self.strings,
+            member_order=self.member_order,
         )
         escaping, grammar = _Escaping(), found.nested_grammar
         rules = [replace(rule, body=escaping.of(rule.body)) for rule in grammar.rules if isinstance(rule, NestedRule)]
         assert len(rules) == len(grammar.rules)
         inside = NestedGrammar(escaping.of(grammar.main), tuple(rules), grammar.words)
-        key = ("in a string", self.content, self.whitespace, self.free_of, self.strings, options, writer.limits)
+        own = self.content, self.whitespace, self.free_of, self.strings, self.member_order
+        key = ("in a string", *own, options, writer.limits)
         quote = Characters(QUOTE)
         return concatenate([quote, writer.value(key, found._replace(nested_grammar=inside)), quote])
 

@@ -12,7 +12,7 @@ from logitkit.compiler.bounded_cache import BoundedCache
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled, schema_grammar
 from logitkit.json_schema.document import key_of, load
-from logitkit.json_schema.layout import Whitespace
+from logitkit.json_schema.layout import MemberOrder, Whitespace
 from logitkit.json_schema.string_spellings import StringSpelling
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter, SchemaOptions
@@ -74,6 +74,7 @@ class JsonValue(Language):
         resources: The documents that the schema refers to, loaded, by URI.
         free_of: Texts that occur in no string and no name of a member.
         strings: How strings are written.
+        member_order: In which order members come, as in `ToolFormat`.
     """
 
     is_schema: ClassVar[bool] = True
@@ -86,6 +87,7 @@ class JsonValue(Language):
     resources: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     free_of: tuple[str, ...] = field(default=(), repr=False)
     strings: StringSpelling = field(default="json", repr=False)
+    member_order: MemberOrder = field(default="schema", repr=False)
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -96,7 +98,7 @@ class JsonValue(Language):
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree."""
         own = self.content, self.whitespace, self.lax, self.strict_formats, self.any_order, self.free_of, self.strings
-        key = (*own, writer.options)
+        key = (*own, self.member_order, writer.options)
         return writer.value(key, self._compiled(key, writer.limits, writer.options))
 
     def _compiled(self, key: Hashable, limits: Limits, options: SchemaOptions) -> Compiled:
@@ -120,6 +122,7 @@ class JsonValue(Language):
                     forgets=options.forgets,
                     free_of=self.free_of,
                     strings=self.strings,
+                    member_order=self.member_order,
                 )
                 work = spent()
             known = made, work

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.document import key_of, load
-from logitkit.json_schema.layout import JSON_LITERALS, PYTHON_LITERALS, Layout, Whitespace
+from logitkit.json_schema.layout import JSON_LITERALS, PYTHON_LITERALS, Layout, MemberOrder, Whitespace
 from logitkit.json_schema.string_spellings import StringSpelling
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
@@ -55,6 +55,7 @@ class XmlArguments(Language):
     parameter_names: str | None = None
     strings: StringSpelling = "json"
     cdata: tuple[str, ...] = ()
+    member_order: MemberOrder = "schema"
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -93,6 +94,7 @@ class XmlArguments(Language):
         """
         inside = PYTHON_LITERALS if self.strings == "python" else JSON_LITERALS
         layout = Layout(self.whitespace, self.any_order, literals=inside, strings=self.strings)
+        layout = replace(layout, member_order=self.member_order)
         return XmlMembers(self.schema, self.tags, self, layout, writer, self.literals).tree()
 
 

@@ -114,7 +114,9 @@ class SequenceBias(HostAndDevice[SequenceBiasState]):
     def of_texts(cls, bias: Mapping[str, float], vocabulary: Vocabulary) -> SequenceBias:
         """Create one that biases texts, in every way to write them with the tokens of a vocabulary.
 
-        A token that begins or ends in the middle of a text, such as `" cats"` for `cat`, does not count.
+        A token that begins or ends in the middle of a text, such as `" cats"` for `cat`, does not count. The name of a special
+        token, such as `</s>`, is text like any other here: only its spelling in ordinary tokens is biased. To bias the token,
+        give its id, as in `SequenceBias({(2,): -1.0})`.
 
         Args:
             bias: The number to add, by text.

@@ -10,7 +10,7 @@ turn_language       the language of a turn (call_language, ordered_calls, alike_
 call_order          how many calls there may be, and which after which
 turn                what is read: calls, text, events
 turn_reader         reads a turn as it grows (turn_text, marked_text, marker_reading)
-call_reader         reads one call of it (json_values, member_reading, member_values)
+call_reader         reads one call of it (json_values, delimited_values, member_reading, member_values)
 turn_stream         reads token ids or text (named_text), with the constraint beside it
 writing             from calls to text
 tool_results        what tools return, checked against declared types

@@ -21,16 +21,18 @@ __all__ = ["arguments_language", "marker", "named_call"]
 
 def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
     """Return the language of the arguments of a tool."""
-    if tool.grammar is not None and form.free_of:
+    free_of = form.excluded_texts
+    if tool.grammar is not None and free_of:
         raise ConfigurationError(
-            f"the custom tool {tool.name!r} has a grammar, whose texts may contain {form.free_of[0]!r}, which the format "
+            f"the custom tool {tool.name!r} has a grammar, whose texts may contain {free_of[0]!r}, which the format "
             f"{form.name!r} does not allow in arguments; use a pattern, or another format"
         )
     if tool.grammar is not None and form.arguments == "json_string":
         return sequence('"{', regex(f'\\\\"{INPUT}\\\\": ?'), JsonStringOf(tool.grammar, 2), '}"')
     if form.arguments == "json_string":
         return LocatedSchema(
-            JsonStringOfJson(tool.schema, form.whitespace, form.free_of, form.strings), f"tools[{tool.name!r}]"
+            JsonStringOfJson(tool.schema, form.whitespace, form.free_of, form.string_spelling, form.member_order),
+            f"tools[{tool.name!r}]",
         )
     if tool.grammar is not None and form.arguments == "json":
         return sequence("{", regex(f'"{INPUT}": ?'), JsonStringOf(tool.grammar), "}")
@@ -49,11 +51,18 @@ def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
             form.whitespace,
             form.literals,
             form.free_of,
-            form.strings,
+            form.string_spelling,
+            form.delimited,
+            form.member_order,
         )
         return LocatedSchema(found, f"tools[{tool.name!r}]")
     found = (
-        replace(json_schema(tool.schema, whitespace=form.whitespace), free_of=form.free_of, strings=form.strings)
+        replace(
+            json_schema(tool.schema, whitespace=form.whitespace),
+            free_of=form.free_of,
+            strings=form.string_spelling,
+            member_order=form.member_order,
+        )
         if form.arguments == "json"
         else replace(
             xml_arguments(
@@ -63,14 +72,15 @@ def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
                 end_also=form.parameter_end_also,
                 separator=form.parameter_separator,
                 kinds=form.kinds,
-                literals=form.literals,
-                strings=form.strings,
+                literals="python" if form.literals == "python" else "json",
+                strings=form.string_spelling,
                 whitespace=form.whitespace,
             ),
             free_of=form.free_of,
             raw_strings=form.raw_strings,
             cdata=form.cdata,
             parameter_names=form.parameter_names,
+            member_order=form.member_order,
         )
     )
     # Of hundreds of tools, an error has to name the one that it is about.

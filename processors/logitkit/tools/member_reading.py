@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
+from logitkit.json_schema.delimited_strings import BARE_NAME
 from logitkit.languages.cdata import SECTION_BEGIN, SECTION_END
 from logitkit.languages.value_ends import ValueEnds
+from logitkit.tools.delimited_values import DelimitedEnd, value_of_delimited
 from logitkit.tools.formats import ToolFormat
 from logitkit.tools.formats.call_ids import has_ids
 from logitkit.tools.json_values import JsonEnd, value_of_python, value_of_text
@@ -15,7 +17,7 @@ from logitkit.tools.member_values import MemberValues, member_text
 
 __all__ = ["KeywordReading", "TaggedReading"]
 
-_NAME = re.compile("[A-Za-z0-9_]*")
+_PYTHON_NAME = re.compile("[A-Za-z0-9_]*")
 # A value without quotes and brackets.
 _SCALAR = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|[Tt]rue|[Ff]alse|None|null")
 _IN_SCALAR = re.compile(r"[A-Za-z0-9.+-]*")
@@ -33,7 +35,7 @@ class TaggedReading:
 
     def __init__(self, form: ToolFormat, markers: Markers, values: MemberValues, start: int) -> None:
         self.values, self.markers, self.form = values, markers, form
-        self.literals, self.strings = form.literals, form.strings
+        self.literals, self.strings = form.literals, form.string_spelling
         self.start = self.at = start
         before, after = form.parameter_begin.split("{name}")
         self.before = markers.marked(before)
@@ -169,14 +171,18 @@ class KeywordReading:
     """
 
     def __init__(self, form: ToolFormat, markers: Markers, values: MemberValues, start: int) -> None:
-        self.markers, self.literals, self.strings = markers, form.literals, form.strings
+        self.markers, self.literals, self.strings = markers, form.literals, form.string_spelling
+        self.delimited = form.delimited
+        # The delimiter as it stands in marked text.
+        self.delimiter = markers.marked(form.string_delimiter or "")
+        self.names = BARE_NAME if form.bare_names else _PYTHON_NAME
         self.start = self.at = start
         self.before, self.after = map(markers.marked, form.parameter_begin.split("{name}"))
         self.separator = markers.marked(form.parameter_separator)
         # Where no text ends a call, the next one may begin with a word.
         self.may_be_followed_by_name = not form.call_end
         self._read: dict[str, Any] = {}
-        self.scan: JsonEnd | None = None
+        self.scan: JsonEnd | DelimitedEnd | None = None
 
     def read(self, text: str, final: bool) -> Literal["member", "more", "none"]:
         """Read a member; see `TaggedReading.read`."""
@@ -185,7 +191,7 @@ class KeywordReading:
         if ahead != before:
             return "more" if not final and before.startswith(ahead) else "none"
         start = self.at + len(before)
-        named = _NAME.match(text, start)
+        named = self.names.match(text, start)
         assert named is not None
         if named.end() == len(text) and not final:
             return "more"
@@ -214,7 +220,14 @@ class KeywordReading:
 
     def _value_end(self, name: str, text: str, start: int, final: bool) -> int | None:
         """Return where a value ends, or None if it goes on."""
-        if text[start : start + 1] in ("{", "[", '"', *("'" * (self.strings == "python"))):
+        if self.delimiter:
+            ahead = text[start : start + len(self.delimiter)]
+            if ahead == self.delimiter or ahead[:1] in ("{", "["):
+                self.scan = self.scan or DelimitedEnd(start, self.delimiter)
+                return self.scan.find(text)
+            if not final and self.delimiter.startswith(ahead):
+                return None
+        elif text[start : start + 1] in ("{", "[", '"', *("'" * (self.strings == "python"))):
             self.scan = self.scan or JsonEnd(start, self.strings)
             return self.scan.find(text)
         run = _IN_SCALAR.match(text, start)
@@ -228,6 +241,9 @@ class KeywordReading:
 
     def _value(self, name: str, text: str) -> Any:
         try:
+            if self.delimited is not None:
+                one = self.delimited
+                return value_of_delimited(text, one.delimiter, one.bare_names, self.literals)
             return value_of_python(text, self.strings) if self.literals == "python" else value_of_text(text)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"the value of {name!r} cannot be read ({error})") from error

@@ -16,6 +16,7 @@ from typing import Any
 from logitkit.budget import one_budget
 from logitkit.errors import LogitkitError
 from logitkit.json_schema.document import load
+from logitkit.json_schema.layout import MemberOrder
 from logitkit.json_schema.membership import Membership
 from logitkit.json_schema.objects import Objects
 from logitkit.json_schema.reader import Reader
@@ -149,11 +150,11 @@ class MemberValues:
             return {name: options[0] for name, options in possible.items()}
         return next((way for way in _ways(possible) if judge.is_member(objects, way)), None)
 
-    def in_order(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def in_order(self, arguments: dict[str, Any], order: MemberOrder = "schema") -> dict[str, Any]:
         """Return arguments with the members of all objects in the order in which the constraint allows them."""
         try:
             with reading():
-                found: dict[str, Any] = Membership(self._reader).in_order(self._root, arguments)
+                found: dict[str, Any] = Membership(self._reader).in_order(self._root, arguments, order)
         except (LogitkitError, RecursionError):
             return arguments
         return found

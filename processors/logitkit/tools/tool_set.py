@@ -75,6 +75,7 @@ class ToolSet:
             answer = self.answer if isinstance(self.answer, Language) else json_schema(self.answer, whitespace="spaced")
             object.__setattr__(self, "answer", answer)
         self._check_order()
+        self._check_recipients()
 
     def _check_grammars(self) -> None:
         """Refuse custom tools with a grammar in a format that spells strings in a way which a grammar cannot follow."""
@@ -87,6 +88,20 @@ class ToolSet:
                     f"the tool {tool.name!r} has a grammar, which cannot be followed in the format {form.name!r}, with {how}; "
                     "use a format with strings 'json' and without cdata, or no grammar"
                 )
+
+    def _check_recipients(self) -> None:
+        """Refuse a tool whose call begins as an answer does, where a turn may be either."""
+        begin = self.form.text_begin
+        if not begin or self.form.trigger is not None or self.choice != "auto":
+            return
+        for tool in self.tools:
+            for before, after in self.form.heads:
+                head = self.form.calls_begin + before + self.form.named(tool.name, after)
+                if head.startswith(begin) or begin.startswith(head):
+                    raise ConfigurationError(
+                        f"in the format {self.form.name!r} an answer begins with {begin!r}, and so does a call of the tool "
+                        f"{tool.name!r}, so that a turn could be either; rename the tool, or give choice='required' or 'none'"
+                    )
 
     def _check_order(self) -> None:
         """Check how many calls there may be, and in which order."""
@@ -200,7 +215,9 @@ class ToolSet:
 
     def _values(self, name: str) -> MemberValues:
         if name not in self._known_values:
-            self._known_values[name] = MemberValues(self._by_name[name].schema, self.form.literals, self.form.strings)
+            self._known_values[name] = MemberValues(
+                self._by_name[name].schema, self.form.literals, self.form.string_spelling
+            )
         return self._known_values[name]
 
     def _reader(self) -> TurnReader:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from logitkit.errors import ConfigurationError, LogitkitError
+from logitkit.json_schema.delimited_strings import is_bare_name
 from logitkit.languages.cdata import SECTION_BEGIN, SECTION_END, in_section
+from logitkit.languages.keyword_arguments import Delimited
+from logitkit.languages.raw_strings import names_matching
 from logitkit.parameters.place import shown
 from logitkit.tools.definitions import ToolDefinition
+from logitkit.tools.delimited_values import text_of_delimited
 from logitkit.tools.formats import ToolFormat, check_texts
 from logitkit.tools.formats.call_ids import ID, NUMBER, pieces_of, written_piece
 from logitkit.tools.json_values import python_of_value, text_of_value
@@ -66,14 +70,14 @@ def _call(
     if form.arguments.startswith("json"):
         # If the schema cannot be read, the order does not matter, since no constraint has this schema.
         with suppress(LogitkitError):
-            arguments = values(call.name).in_order(arguments)
+            arguments = values(call.name).in_order(arguments, form.member_order)
         inside = _dumped(arguments, form)
         text = inside if form.arguments == "json" else _dumped(inside)
     elif form.arguments == "python":
-        text = _keywords(values(call.name).in_order(arguments), form)
+        text = _keywords(values(call.name).in_order(arguments, form.member_order), form)
     else:
         known = values(call.name)
-        text = _members(known.in_order(arguments), form, known)
+        text = _members(known.in_order(arguments, form.member_order), form, known)
 
     def marker(given: str) -> str:
         return "".join(
@@ -89,7 +93,7 @@ def _members(arguments: dict[str, Any], form: ToolFormat, values: MemberValues) 
     texts = {
         name: in_section(value, form.cdata)
         if isinstance(value, str)
-        else text_of_value(value, form.literals, form.strings)
+        else text_of_value(value, form.literals, form.string_spelling)
         for name, value in arguments.items()
     }
     closing, after_name = form.parameter_ends.marker, form.parameter_begin.partition("{name}")[2]
@@ -135,14 +139,46 @@ def _check_sections(name: str, value: Any, text: str, form: ToolFormat, values: 
 
 
 def _keywords(arguments: dict[str, Any], form: ToolFormat) -> str:
+    if form.delimited is not None:
+        return _delimited(arguments, form, form.delimited)
     for name in arguments:
         if not name.isascii() or not name.isidentifier():
             raise ConfigurationError(f"the name {name!r} cannot be written: it is not a name of Python")
     return form.parameter_separator.join(
         form.parameter_begin.replace("{name}", name)
-        + (python_of_value(value, form.strings) if form.literals == "python" else _dumped(value, form))
+        + (python_of_value(value, form.string_spelling) if form.literals == "python" else _dumped(value, form))
         for name, value in arguments.items()
     )
+
+
+def _delimited(arguments: dict[str, Any], form: ToolFormat, delimited: Delimited) -> str:
+    names = _names_inside(arguments) if delimited.bare_names else [*arguments]
+    for name in names:
+        is_name = _is_bare(name, delimited.names) if delimited.bare_names else name.isascii() and name.isidentifier()
+        if not is_name:
+            why = "it cannot stand without quotes" if delimited.bare_names else "it is not a name of Python"
+            raise ConfigurationError(f"the name {name!r} cannot be written: {why}")
+    own = delimited.delimiter, delimited.bare_names, form.literals, form.whitespace == "compact"
+    return form.parameter_separator.join(
+        form.parameter_begin.replace("{name}", name) + text_of_delimited(value, *own)
+        for name, value in arguments.items()
+    )
+
+
+def _is_bare(name: str, pattern: str | None) -> bool:
+    return is_bare_name(name) and (pattern is None or names_matching(pattern).contains(name))
+
+
+def _names_inside(value: Any) -> Iterator[str]:
+    """Yield the names of all members in a value."""
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, dict):
+            yield from item
+            todo += item.values()
+        elif isinstance(item, list):
+            todo += item
 
 
 def _begin(name: str, value: Any, form: ToolFormat) -> str:
@@ -170,7 +206,7 @@ def _kind(value: Any) -> str:
 def _dumped(value: Any, form: ToolFormat | None = None) -> str:
     """Return the JSON text of a value, with the strings of a format if it is given."""
     try:
-        return text_of_value(value, strings="json" if form is None else form.strings)
+        return text_of_value(value, strings="json" if form is None else form.string_spelling)
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigurationError(
             f"the arguments are {shown(value)}, which is not JSON ({error}); allowed are JSON values"

@@ -157,7 +157,8 @@ class NestedGrammar:
         words: Texts such as long names. `Symbol.word(i)` stands for the whole of word `i`, so that an automaton over characters
             reads it in one step.
         special_tokens: The ids of special tokens. `Symbol.special_token(i)` stands for the special token at place `i`, and
-            occurs only in `main`. The id `OTHERS` stands for all ids without text that are not listed, and `WHOLE` for all ids
+            in rules only if their names say which
+            numbers it has there. The id `OTHERS` stands for all ids without text that are not listed, and `WHOLE` for all ids
             with text that are not. Ids below these stand for limits of tokens.
         token_limits: For each text of a limited number of tokens: the ids that stand for the text and for its end, and the
             greatest number of tokens.
@@ -170,14 +171,17 @@ class NestedGrammar:
     token_limits: tuple[tuple[int, int, int], ...] = ()
 
 
-def renumbered(tree: Node, calls: Sequence[int], words: Sequence[int], special_tokens: Sequence[int] = ()) -> Node:
+def renumbered(
+    tree: Node, calls: Sequence[int], words: Sequence[int], special_tokens: Sequence[int] | None = None
+) -> Node:
     """Return a tree with other numbers of calls, words and special tokens. A node that stands in it many times is copied once.
 
     Args:
         tree: The tree.
         calls: The new number of each call.
         words: The new number of each word.
-        special_tokens: The new number of each special token. A set of several special tokens becomes a choice.
+        special_tokens: The new number of each special token; None: they keep their numbers. A set of several special tokens
+            becomes a choice.
 
     Example:
         >>> from logitkit.patterns.syntax import Concat
@@ -188,7 +192,7 @@ def renumbered(tree: Node, calls: Sequence[int], words: Sequence[int], special_t
 
 
 class _Renumbering:
-    def __init__(self, calls: Sequence[int], words: Sequence[int], special_tokens: Sequence[int]) -> None:
+    def __init__(self, calls: Sequence[int], words: Sequence[int], special_tokens: Sequence[int] | None) -> None:
         self.calls, self.words, self.special_tokens = calls, words, special_tokens
         # By identity: a node may stand in a tree many times.
         self._done: dict[int, Node] = {}
@@ -207,6 +211,8 @@ class _Renumbering:
     def _characters(self, tree: Characters) -> Node:
         first = tree.charset.ranges[0][0] if tree.charset else 0
         if Symbol.is_special_token(first):
+            if self.special_tokens is None:
+                return tree
             numbers = [self.special_tokens[Symbol.number(symbol)] for symbol in tree.charset]
             tokens = [Characters(CharSet.single(Symbol.special_token(number))) for number in numbers]
             return Alternate(tuple(tokens)) if len(tokens) > 1 else tokens[0]

@@ -5,7 +5,7 @@ rendering       the process that renders a template (render_process), with limit
 probes          the messages that are rendered
 turn_parts      where calls begin and end in a rendering (atoms), and reasoning (reasoning_markers)
 segments        calls with one JSON object: renderings cut at names and arguments
-tagged_calls    calls with members between tags
+tagged_calls    calls with members between tags, or with names as Python writes them (delimited_calls: as Gemma does)
 derive          from renderings to a format
 proof           random calls, rendered by the template, against the format
 """

@@ -9,6 +9,7 @@ from typing import Any
 
 from logitkit.errors import ConfigurationError
 from logitkit.tools.derivation.atoms import atoms, first_tag, is_tag
+from logitkit.tools.derivation.delimited_calls import member_order
 from logitkit.tools.derivation.probes import (
     ANSWER,
     FIRST,
@@ -22,6 +23,7 @@ from logitkit.tools.derivation.probes import (
     REASONING,
     SECOND,
     STRING,
+    UPPER,
     VALUES,
     Conversation,
     ProbeCall,
@@ -51,6 +53,8 @@ PROBES: Mapping[str, Conversation] = {
     "three empty": Conversation(_EMPTY),
     "string": Conversation([_STRING]),
     "two": Conversation([ProbeCall(NAMES[0], {FIRST: STRING, SECOND: STRING})]),
+    "swapped": Conversation([ProbeCall(NAMES[0], {SECOND: STRING, FIRST: STRING})]),
+    "cased": Conversation([ProbeCall(NAMES[0], {UPPER: STRING, FIRST: STRING})]),
     **{name: Conversation([ProbeCall(NAMES[0], {name: value})]) for name, value in VALUES.items()},
     **{f"markup {one}": Conversation([ProbeCall(NAMES[0], {FIRST: STRING + one + STRING})]) for one in MARKUP},
     **{key: Conversation(_FULL[:1], reasoning=REASONING, reasoning_key=key) for key in KEYS},
@@ -201,6 +205,8 @@ def _calls(parts: TurnParts, replies: Mapping[str, str], way: Way) -> tuple[Call
         fields: dict[str, Any] = {"arguments": "json_string"} if in_string else {}
         if STRING[-1] not in texts["one"]:
             fields["strings"] = "ascii"
+        if (order := member_order(texts)) != "schema":
+            fields["member_order"] = order
         return markers, {**fields, "whitespace": "bounded"} if lines else fields
     if several and json_markers(texts["one"], _FULL[:1], way.ids) is not None:
         raise not_derived("three calls are not written as one call is", texts["one"], texts["three"])
@@ -210,7 +216,8 @@ def _calls(parts: TurnParts, replies: Mapping[str, str], way: Way) -> tuple[Call
             raise not_derived(what, replies["one"], replies.get(name, ""))
     if not several:
         texts.pop("three empty", None)
-    tagged = tagged_calls(texts, way.ids)
+    order = member_order(texts)
+    tagged = tagged_calls(texts, way.ids, order)
     return tagged.markers, {
         "arguments": tagged.arguments,
         "parameter_begin": tagged.parameter_begin,
@@ -220,6 +227,10 @@ def _calls(parts: TurnParts, replies: Mapping[str, str], way: Way) -> tuple[Call
         "literals": tagged.literals,
         "strings": tagged.strings,
         "cdata": tagged.cdata,
+        "string_delimiter": tagged.string_delimiter,
+        "bare_names": tagged.bare_names,
+        "member_order": order,
+        **({"whitespace": "compact"} if tagged.is_compact else {}),
     }
 
 

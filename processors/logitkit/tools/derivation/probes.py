@@ -21,6 +21,7 @@ __all__ = [
     "SECOND",
     "STRING",
     "TOOLS",
+    "UPPER",
     "USER",
     "VALUES",
     "Conversation",
@@ -30,7 +31,8 @@ __all__ = [
 # Words that no template has in it.
 USER, ANSWER, PREAMBLE, REASONING = "Zuser7q", "Zanswer7q", "Zbefore7q", "Zthought7q"
 NAMES = ("zq_alpha", "vk_beta", "wj_gamma")
-FIRST, SECOND = "pxa", "pyb"
+# The third comes after the first in an order that ignores case, and before it otherwise.
+FIRST, SECOND, UPPER = "pxa", "pyb", "Pzc"
 STRING = "Zv\"1'\\é"
 # A value of each kind other than strings, by the name of the argument.
 VALUES: Mapping[str, Any] = {
@@ -68,6 +70,7 @@ _SCHEMAS: Mapping[str, Any] = {
 _MEMBERS = {
     FIRST: {"type": "string", "description": "A text."},
     SECOND: {"type": "string", "description": "Another text."},
+    UPPER: {"type": "string", "description": "One more text."},
     **{name: {**schema, "description": "A value."} for name, schema in _SCHEMAS.items()},
 }
 TOOLS = [

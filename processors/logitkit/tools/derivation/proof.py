@@ -117,7 +117,8 @@ def _arguments(draw: random.Random, name: str, form: ToolFormat) -> dict[str, An
     def text() -> str:
         found = draw.choice(_TEXTS) + (draw.choice(_TEXTS) if draw.random() < 0.3 else "")
         # Raw text cannot contain what ends it.
-        return found if form.arguments != "xml" or form.parameter_ends.marker not in found else "plain"
+        ends = [form.parameter_ends.marker] if form.arguments == "xml" else []
+        return "plain" if any(end in found for end in (*ends, *form.excluded_texts)) else found
 
     values: dict[str, Any] = {
         "place": text(),

@@ -16,16 +16,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, get_args
 
+from logitkit.json_schema.layout import MemberOrder
 from logitkit.json_schema.string_spellings import StringSpelling
 from logitkit.languages.cdata import in_section
+from logitkit.languages.keyword_arguments import ValueLiterals
 from logitkit.languages.xml_arguments import Literals
 from logitkit.tools.derivation.atoms import shared_end, shared_start
+from logitkit.tools.derivation.delimited_calls import delimited_way, delimiter_between
 from logitkit.tools.derivation.probes import FIRST, MARKUP, NAMES, SECOND, STRING, VALUES
 from logitkit.tools.derivation.segments import CallMarkers, markers_of, segments_of
 from logitkit.tools.derivation.turn_parts import not_derived
+from logitkit.tools.formats.format_checks import Strings
 from logitkit.tools.json_values import python_of_value, text_of_value
 
 __all__ = ["TaggedCalls", "tagged_calls"]
@@ -53,7 +57,10 @@ class TaggedCalls:
     """The markers of calls, and what stands around their members.
 
     Args:
-        arguments: `"xml"` if strings are raw text, `"python"` if they have quotes.
+        arguments: `"xml"` if strings are raw text, `"python"` if they have quotes or delimiters.
+        string_delimiter: The text around strings that have no escapes; None: there is none.
+        bare_names: Whether names in objects stand without it.
+        is_compact: Whether there is no white space in arrays and objects.
         cdata: The characters for which a string stands in a CDATA section.
     """
 
@@ -62,10 +69,13 @@ class TaggedCalls:
     parameter_begin: str
     parameter_end: str
     parameter_separator: str
-    parameter_kinds: tuple[str, ...]
-    literals: Literals
-    strings: StringSpelling
-    cdata: tuple[str, ...]
+    parameter_kinds: tuple[str, ...] = ()
+    literals: ValueLiterals = "json"
+    strings: Strings = "json"
+    cdata: tuple[str, ...] = ()
+    string_delimiter: str | None = None
+    bare_names: bool = False
+    is_compact: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,27 +95,19 @@ class _Member:
         return cls(text[start:named], text[named + len(name) : valued], text[valued + len(value) :])
 
 
-def tagged_calls(texts: CallTexts, ids: tuple[str, ...]) -> TaggedCalls:
+def tagged_calls(texts: CallTexts, ids: tuple[str, ...], order: MemberOrder) -> TaggedCalls:
     """Return the markers of calls.
 
     Args:
         texts: The calls of the renderings, by the names of the probes.
         ids: The ids of the calls.
+        order: In which order members come.
 
     Raises:
         ConfigurationError: A part cannot be read from them.
     """
     start = texts["empty"].find(NAMES[0]) + len(NAMES[0])
-    string = STRING
-    member = _Member.of(texts["string"], start, FIRST, string)
-    if member is None:
-        string = next((text for text in _QUOTED if text in texts["string"]), STRING)
-        member = _Member.of(texts["string"], start, FIRST, string)
-    if member is None:
-        raise not_derived(
-            "the arguments are not a JSON object, and a string among them is written neither as it is nor as in JSON",
-            texts["string"],
-        )
+    member, string, delimiter = _string_member(texts, start)
     is_raw = string == STRING
     if texts["string"][:start] != texts["empty"][:start]:
         raise not_derived("calls with and without arguments begin differently", texts["empty"], texts["string"])
@@ -129,6 +131,17 @@ def tagged_calls(texts: CallTexts, ids: tuple[str, ...]) -> TaggedCalls:
     inside, kinds = _kinds(texts, start, member)
     if not is_raw and (kinds or end.strip()):
         raise not_derived("strings with quotes stand between tags", texts["string"], texts["pinteger"])
+    if delimiter is not None:
+        literals, bare_names, is_compact = delimited_way(texts, start, inside, rest, delimiter, order)
+        found = TaggedCalls("python", _markers(texts, ids, name_end), begin + "{name}" + inside, "", separator)
+        return replace(
+            found,
+            literals=literals,
+            strings="delimited",
+            string_delimiter=delimiter,
+            bare_names=bare_names,
+            is_compact=is_compact,
+        )
     literals, strings = _value_way(texts, start, end + rest, None if is_raw else _QUOTED[string])
     return TaggedCalls(
         "xml" if is_raw else "python",
@@ -145,6 +158,28 @@ def tagged_calls(texts: CallTexts, ids: tuple[str, ...]) -> TaggedCalls:
             if is_raw and in_section(STRING + one + STRING, (one,)) in texts.get(f"markup {one}", "")
         ),
     )
+
+
+def _string_member(texts: CallTexts, start: int) -> tuple[_Member, str, str | None]:
+    """Return what stands around a member that is a string, the string as it is written, and its delimiter, None without one."""
+    string = STRING
+    member = _Member.of(texts["string"], start, FIRST, string)
+    if member is None:
+        string = next((text for text in _QUOTED if text in texts["string"]), STRING)
+        member = _Member.of(texts["string"], start, FIRST, string)
+    if member is None:
+        raise not_derived(
+            "the arguments are not a JSON object, and a string among them is written neither as it is nor as in JSON",
+            texts["string"],
+        )
+    number = _Member.of(texts["pinteger"], start, "pinteger", json.dumps(VALUES["pinteger"]))
+    delimiter = None
+    if string == STRING and number is not None:
+        delimiter = delimiter_between(texts, (member.inside, member.after), (number.inside, number.after))
+    if delimiter is not None:
+        string = delimiter + STRING + delimiter
+        member = _Member.of(texts["string"], start, FIRST, string) or member
+    return member, string, delimiter
 
 
 def _between(text: str, start: int, member: _Member, string: str) -> str | None:

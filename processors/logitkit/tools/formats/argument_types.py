@@ -5,7 +5,7 @@ from __future__ import annotations
 from logitkit.errors import ConfigurationError
 from logitkit.vocabulary.marker import encoded
 
-__all__ = ["check_argument", "check_excluded"]
+__all__ = ["LONGEST_EXCLUDED", "check_argument", "check_excluded"]
 
 # Automata grow with the texts that they exclude.
 MOST_EXCLUDED, LONGEST_EXCLUDED = 16, 64

@@ -6,16 +6,17 @@ from dataclasses import fields
 from typing import Any, Literal, TypeAlias, get_args
 
 from logitkit.errors import ConfigurationError
-from logitkit.json_schema.layout import Whitespace
-from logitkit.json_schema.string_spellings import StringSpelling
+from logitkit.json_schema.layout import MemberOrder, Whitespace
+from logitkit.languages.keyword_arguments import ValueLiterals
 from logitkit.languages.raw_strings import RawStrings, names_matching
-from logitkit.languages.xml_arguments import Literals, xml_arguments
-from logitkit.tools.formats.argument_types import check_argument, check_excluded
+from logitkit.languages.xml_arguments import xml_arguments
+from logitkit.tools.formats.argument_types import LONGEST_EXCLUDED, check_argument, check_excluded
 from logitkit.tools.formats.call_ids import check_pieces, has_ids
 
-__all__ = ["Arguments", "check_format"]
+__all__ = ["Arguments", "Strings", "check_format"]
 
 Arguments = Literal["json", "json_string", "xml", "python"]
+Strings = Literal["json", "ascii", "python", "delimited"]
 
 # A `ToolFormat`, whose class stands on this module.
 Format: TypeAlias = Any
@@ -32,13 +33,15 @@ def check_format(form: Format) -> None:
     for choice, allowed in (
         (form.arguments, get_args(Arguments)),
         (form.whitespace, get_args(Whitespace)),
-        (form.literals, get_args(Literals)),
+        (form.literals, get_args(ValueLiterals)),
         (form.raw_strings, get_args(RawStrings)),
-        (form.strings, get_args(StringSpelling)),
+        (form.strings, get_args(Strings)),
+        (form.member_order, get_args(MemberOrder)),
     ):
         if choice not in allowed:
             raise ConfigurationError(f"{choice!r} is not allowed; allowed are {', '.join(map(repr, allowed))}")
     _check_arguments(form)
+    _check_delimiter(form)
     _check_excluded(form)
     _check_markers(form)
     _check_ids(form)
@@ -66,6 +69,36 @@ def _check_arguments(form: Format) -> None:
     if form.arguments == "xml":
         form.parameter_ends.check("parameter_end")
         xml_arguments({}, begin=form.parameter_begin, separator="", kinds=form.kinds)
+
+
+def _check_delimiter(form: Format) -> None:
+    """Check what stands around strings without escapes."""
+    delimiter = form.string_delimiter
+    if form.strings != "delimited":
+        if delimiter is not None or form.bare_names or form.literals == "none":
+            raise ConfigurationError(
+                f"string_delimiter is {delimiter!r}, bare_names is {form.bare_names} and literals is {form.literals!r} with "
+                f"strings {form.strings!r}; a delimiter, bare_names=True and literals='none' are for strings 'delimited'"
+            )
+        return
+    if form.arguments != "python":
+        raise ConfigurationError(
+            f"strings is 'delimited' with arguments {form.arguments!r}; allowed are arguments 'python'"
+        )
+    if not delimiter or len(delimiter) > LONGEST_EXCLUDED:
+        raise ConfigurationError(
+            f"string_delimiter is {delimiter!r}; allowed with strings 'delimited' are 1 to {LONGEST_EXCLUDED} characters"
+        )
+    if delimiter[0].isalnum() or delimiter[0].isspace() or delimiter[0] in "_-+.{}[],:":
+        raise ConfigurationError(
+            f"string_delimiter is {delimiter!r}; allowed is a text that begins with no letter, digit or white space, and "
+            "with none of _-+.{}[],: so that it cannot be taken for another value"
+        )
+    if any(delimiter.startswith(delimiter[size:]) for size in range(1, len(delimiter))):
+        raise ConfigurationError(
+            f"string_delimiter is {delimiter!r}, which begins and ends with the same text, so that it is not clear where a "
+            "string before it ends; allowed is a text like '<|\"|>' or a single character"
+        )
 
 
 def _check_excluded(form: Format) -> None:

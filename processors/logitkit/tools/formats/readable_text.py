@@ -24,9 +24,10 @@ def check_names(tools: Iterable[ToolDefinition], form: ToolFormat) -> None:
     """Refuse tools whose names, or those of their arguments, another parser of a format would misread.
 
     Raises:
-        ConfigurationError: The name of a tool does not match `names`, or a name contains one of `free_of`.
+        ConfigurationError: The name of a tool does not match `names`, or a name contains one of `free_of` or the delimiter of
+            strings.
     """
-    if form.names is None and not form.free_of:
+    if form.names is None and not form.excluded_texts:
         return
     allowed = None if form.names is None else names_matching(form.names)
     for tool in tools:
@@ -35,7 +36,7 @@ def check_names(tools: Iterable[ToolDefinition], form: ToolFormat) -> None:
                 f"the name of the tool {tool.name!r} does not match {form.names!r}, as names have to in the format "
                 f"{form.name!r}; rename the tool, or use another format"
             )
-        for marker in form.free_of:
+        for marker in form.excluded_texts:
             name = next((name for name in (tool.name, *_names(tool.schema)) if marker in name), None)
             if name is not None:
                 raise ConfigurationError(
@@ -70,11 +71,11 @@ def check_texts(tool: str, arguments: dict[str, Any], form: ToolFormat) -> None:
     """Refuse arguments that the constraint of a format does not allow to be written.
 
     Raises:
-        ConfigurationError: A text contains one of `free_of`; or, in XML, a name does not match `parameter_names`, or a string is
-            not one of `raw_strings`.
+        ConfigurationError: A text contains one of `free_of` or the delimiter of strings; or, in XML, a name does not match
+            `parameter_names`, or a string is not one of `raw_strings`.
     """
     for text in _texts(arguments):
-        for marker in form.free_of:
+        for marker in form.excluded_texts:
             if marker in text:
                 raise ConfigurationError(
                     f"the arguments of {tool!r} contain {marker!r}, which the format {form.name!r} does not allow in a text"

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from logitkit.json_schema.layout import Whitespace
+from logitkit.json_schema.layout import MemberOrder, Whitespace
 from logitkit.json_schema.string_spellings import StringSpelling
+from logitkit.languages.keyword_arguments import Delimited, ValueLiterals
 from logitkit.languages.raw_strings import RawStrings
 from logitkit.languages.value_ends import ValueEnds
-from logitkit.languages.xml_arguments import Literals
 from logitkit.tools.formats.call_ids import ID, NUMBER, pieces_of
-from logitkit.tools.formats.format_checks import Arguments, check_format
+from logitkit.tools.formats.format_checks import Arguments, Strings, check_format
 
 __all__ = ["ToolFormat"]
 
@@ -54,17 +54,24 @@ class ToolFormat:
             one with more of it may follow a text of a custom tool with a grammar.
         parameter_separator: For XML and Python, the text between two members.
         literals: For XML and Python, how a value that is true, false or null is written: `"json"`, or `"python"` for `True`,
-            `False` and `None`. In XML, arrays and objects are JSON all the same, unless `strings` is `"python"`.
+            `False` and `None`. In XML, arrays and objects are JSON all the same, unless `strings` is `"python"`. With strings
+            `"delimited"` also `"none"`, for `true`, `false` and `None`.
         strings: How strings are written in JSON, in arrays and objects in XML, and in Python arguments. `"json"`: with all
             characters as they are that JSON allows. `"ascii"`: with ASCII characters only, such as `\u00e9` for `é`, as
             `json.dumps` does. `"python"`: as Python shows a string, in single quotes unless it holds some and no double quotes;
             for XML and Python, where arrays and objects then have `True`, `False` and `None`, which needs `literals="python"`.
+            `"delimited"`: for Python, as they are, between two copies of `string_delimiter`.
+        string_delimiter: The text before and after a string, if strings are `"delimited"`. No string and no name contains it.
+        bare_names: Whether names in objects have no quotes, as in `{city:1}`, if strings are `"delimited"`. Such names, and those
+            of arguments, are without white space, brackets, quotes and the characters `,:<>|`.
+        member_order: In which order members come: `"schema"`, `"sorted"` by name, or `"sorted_ignoring_case"`, as Jinja's
+            `dictsort` does. Members whose names are not listed in the schema come last, in any order.
         raw_strings: For XML, which strings may be raw text, for parsers that change others: `"any"`; `"trimmed"`: those without
             white space at their ends; `"unlike_json"`: those that are not JSON either, as `5` or `[1]` are.
         cdata: For XML, texts that a string contains only in a CDATA section: such a string stands between `<![CDATA[` and `]]>`,
             and others do not. Where a member may be any string or an array or object, the latter contain none of these texts.
         names: A pattern that names of tools match; None: any name is allowed.
-        parameter_names: For XML, a pattern that names of members match; None: any name is allowed.
+        parameter_names: For XML, and for names without quotes, a pattern that names of members match; None: any name is allowed.
         free_of: Texts that occur in no string and no name of a member, such as a marker that ends a call for a parser even there.
         text_free_of: Texts that do not occur in free text, such as a marker that begins something else for a parser.
         whitespace: The white space in JSON: `"compact"`, `"spaced"` or `"bounded"`, as in `JsonSchema`.
@@ -104,8 +111,11 @@ class ToolFormat:
     arguments: Arguments = "json"
     parameter_begin: str = "<parameter={name}>\n"
     parameter_kinds: tuple[str, ...] = ()
-    literals: Literals = "json"
-    strings: StringSpelling = "json"
+    literals: ValueLiterals = "json"
+    strings: Strings = "json"
+    string_delimiter: str | None = None
+    bare_names: bool = False
+    member_order: MemberOrder = "schema"
     parameter_end: str = "\n</parameter>\n"
     parameter_end_also: str | None = None
     parameter_separator: str = ""
@@ -141,6 +151,24 @@ class ToolFormat:
             name_end: The text after it in this head.
         """
         return name + name_end + ("" if self.name_again is None else name + self.name_again)
+
+    @property
+    def string_spelling(self) -> StringSpelling:
+        """How strings are written that have escapes, or stand as in JSON."""
+        return "json" if self.strings == "delimited" else self.strings
+
+    @property
+    def delimited(self) -> Delimited | None:
+        """The delimiter of strings; None: they have quotes."""
+        if self.string_delimiter is None:
+            return None
+        is_token = self.string_delimiter in self.tokens
+        return Delimited(self.string_delimiter, is_token, self.bare_names, self.parameter_names)
+
+    @property
+    def excluded_texts(self) -> tuple[str, ...]:
+        """The texts that occur in no string and no name of a member."""
+        return self.free_of if self.string_delimiter is None else (*self.free_of, self.string_delimiter)
 
     @classmethod
     def from_chat_template(cls, template: Any) -> ToolFormat:
@@ -230,7 +258,7 @@ class ToolFormat:
         whole = [self.separator or "", self.calls_end]
         for begin, name_end in self.heads:
             whole += [self.calls_begin + begin, begin, name_end]
-        whole.append(self.name_again or "")
+        whole += [self.name_again or "", self.string_delimiter or ""]
         whole += [self.call_end, self.call_end + self.calls_end]
         return tuple(piece for text in whole for piece in pieces_of(text) if piece not in (ID, NUMBER))
 

@@ -18,7 +18,7 @@ from logitkit.tools.formats.known_formats import TOOL_FORMATS
 from logitkit.tools.formats.tool_format import ToolFormat
 from logitkit.tools.response_templates.anchors import CharacterRun, FixedText, Way, pattern_anchor
 from logitkit.tools.response_templates.call_shape import CallShape
-from logitkit.tools.response_templates.document import CALLS, ResponseTemplate, not_expressed
+from logitkit.tools.response_templates.document import CALLS, Field, ResponseTemplate, not_expressed
 
 __all__ = ["candidates", "plain_text", "tag_groups"]
 
@@ -41,12 +41,19 @@ def candidates(
         written: The format that the model's chat template writes, if it is known.
         ends: The texts that end a turn.
     """
+    delimiter = template.calls.delimiter
+    if delimiter is not None and (shape.group is None or shape.arguments):
+        raise not_expressed(
+            f"'string_delims' of the field {CALLS!r}",
+            "is read only if a group holds the name, and the text is the arguments",
+        )
     for form in (*([] if written is None else [written]), *TOOL_FORMATS.values()):
-        if form.arguments != ARGUMENTS[template.calls.parser]:
+        if not _has_arguments(form, template.calls.parser, delimiter):
             continue
         for head in form.heads:
             others = tuple(other for other in form.heads if other != head)
             found = replace(form, call_begin=head[0], name_end=head[1], also=others, verified=form is written)
+            found = found if delimiter is None else replace(found, **_delimited(delimiter))
             yield found
             # A response template that takes text between two calls for an answer would forget the text before them.
             if found.separator:
@@ -89,7 +96,14 @@ def _plain(template: ResponseTemplate, shape: CallShape, end: str, lines: str) -
         assert field.arguments is not None
         tags = _tags(str(field.arguments["tag_pattern"]), lines)
         return replace(form, name_end=after, arguments="xml", **tags)
+    return _plain_json(form, field, shape, before, after, end)
+
+
+def _plain_json(form: ToolFormat, field: Field, shape: CallShape, before: str, after: str, end: str) -> ToolFormat:
+    """Return a format with arguments as JSON, or as Python writes them."""
     begin, between, rest = shape.json_parts()
+    if field.delimiter is not None:
+        return replace(form, name_end=after + "{", call_end="}" + end, **_delimited(field.delimiter))
     if field.parser == "json" and shape.group is not None:
         return replace(form, name_end=after + begin, call_end=rest + end)
     if field.parser == "json" and not shape.is_list:
@@ -99,6 +113,29 @@ def _plain(template: ResponseTemplate, shape: CallShape, end: str, lines: str) -
         return replace(form, call_begin=begin, name_end=between, call_end=rest)
     keywords: dict[str, Any] = {"parameter_begin": "{name}=", "parameter_separator": ", ", "literals": "python"}
     return replace(form, name_end="(", call_end=")", arguments="python", **keywords)
+
+
+def _has_arguments(form: ToolFormat, parser: str, delimiter: str | None) -> bool:
+    """Whether arguments are written in a format as a parser reads them."""
+    if delimiter is not None:
+        return form.string_delimiter == delimiter
+    return form.arguments == ARGUMENTS[parser] and form.string_delimiter is None
+
+
+def _delimited(delimiter: str) -> dict[str, Any]:
+    """Return how arguments are written with strings between delimiters, so that transformers reads them."""
+    return {
+        "arguments": "python",
+        "parameter_begin": "{name}:",
+        "parameter_separator": ",",
+        "literals": "json",
+        "strings": "delimited",
+        "string_delimiter": delimiter,
+        "bare_names": True,
+        # Its pattern of names: words directly after a brace or a comma.
+        "parameter_names": r"\w+",
+        "whitespace": "compact",
+    }
 
 
 def _around_name(way: Way, group: str | None, lines: str) -> tuple[str, str]:

@@ -67,6 +67,11 @@ class Field:
     transform: Any = None
     is_each: bool = False
 
+    @property
+    def delimiter(self) -> str | None:
+        """The text around strings in JSON whose names have no quotes; None if it is JSON."""
+        return _delimiter(self.arguments) if self.parser == "json" else None
+
 
 @dataclass(frozen=True)
 class ResponseTemplate:
@@ -209,9 +214,14 @@ def _arguments(name: str, place: str, parser: str, given: object) -> Mapping[str
     unknown = [key for key in arguments if key not in _ARGUMENTS.get(parser, ())]
     if unknown:
         raise not_expressed(f"{unknown[0]!r} in 'content_args' of the field {name!r}", f"is not known of {parser!r}")
-    for key in ("unquoted_keys", "string_delims"):
-        if arguments.get(key):
-            raise not_expressed(f"{key!r} in 'content_args' of the field {name!r}", "is for texts that are not JSON")
+    if arguments.get("unquoted_keys") or arguments.get("string_delims"):
+        key = "unquoted_keys" if arguments.get("unquoted_keys") else "string_delims"
+        if name != CALLS or not arguments.get("unquoted_keys") or _delimiter(arguments) is None:
+            raise not_expressed(
+                f"{key!r} in 'content_args' of the field {name!r}",
+                f"is for texts that are not JSON; in {CALLS!r}, both 'unquoted_keys' and 'string_delims' are read, the "
+                "latter with one pair of equal texts",
+            )
     inner = arguments.get("value_parser")
     if inner is not None:
         inner = _mapping(f"'value_parser' of {place}", inner)
@@ -224,6 +234,14 @@ def _arguments(name: str, place: str, parser: str, given: object) -> Mapping[str
     if parser == "xml-inline" and not isinstance(arguments.get("tag_pattern"), str):
         raise ConfigurationError(f"'content_args' of {place} has no 'tag_pattern', which is the text of a pattern")
     return arguments
+
+
+def _delimiter(arguments: Mapping[str, Any] | None) -> str | None:
+    """Return the text around strings; None if there is none, or several."""
+    match (arguments or {}).get("string_delims"):
+        case [[str() as begin, str() as end]] if begin and begin == end:
+            return begin
+    return None
 
 
 def _mapping(place: str, given: object) -> Mapping[str, Any]:

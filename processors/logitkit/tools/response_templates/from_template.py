@@ -23,7 +23,7 @@ from logitkit.tools.response_templates.call_ends import call_ends, text_ends
 from logitkit.tools.response_templates.call_shape import CallShape
 from logitkit.tools.response_templates.candidates import NAME, candidates, plain_text, tag_groups
 from logitkit.tools.response_templates.document import CALLS, ResponseTemplate, not_expressed
-from logitkit.tools.response_templates.parsing import ResponseParser
+from logitkit.tools.response_templates.parsing import RESERVED, ResponseParser
 from logitkit.tools.response_templates.proof import unread
 
 __all__ = ["format_of_response_template", "response_template_of"]
@@ -161,7 +161,7 @@ def _completed(
     """Yield a format with all that the response template asks for beside the calls."""
     given: dict[str, Any] = {
         "name": NAME,
-        "free_of": free_of,
+        "free_of": free_of if template.calls.delimiter is None else (*free_of, *RESERVED),
         "text_begin": "",
         "detected_by": (),
         "not_detected_by": (),

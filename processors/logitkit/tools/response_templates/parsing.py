@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -15,7 +16,11 @@ from logitkit.tools.response_templates.call_shape import CallShape
 from logitkit.tools.response_templates.document import Field, ResponseTemplate
 from logitkit.tools.response_templates.matching import AnchorMatch, Matcher
 
-__all__ = ["Parsed", "ResponseParser"]
+__all__ = ["RESERVED", "Parsed", "ResponseParser"]
+
+# Characters that stand for strings while JSON with other delimiters is read, so that no string may contain them.
+RESERVED = ("\x01", "\x02")
+_BARE_NAME = re.compile(r"(?<=[{,])(\w+):")
 
 
 class Parsed(NamedTuple):
@@ -100,6 +105,8 @@ class ResponseParser:
 
     def _value(self, text: str) -> Any:
         field = self.template.calls
+        if field.delimiter is not None:
+            return _delimited(text, field.delimiter)
         if field.parser == "json":
             return json.loads(text)
         if field.parser == "python-call-list":
@@ -135,6 +142,28 @@ class ResponseParser:
         if not is_call:
             raise ValueError("a call without a name or arguments")
         return name, arguments, found
+
+
+def _delimited(text: str, delimiter: str) -> Any:
+    """Return the value of JSON with other delimiters of strings, and names without quotes.
+
+    Raises:
+        ValueError: It is not such a text.
+    """
+    if any(mark in text for mark in RESERVED):
+        raise ValueError("the text contains a character that stands for a string")
+    begin, end = RESERVED
+    pieces = text.split(delimiter)
+    if len(pieces) % 2 == 0:
+        raise ValueError("a string does not end")
+    strings = pieces[1::2]
+    plain = "".join(
+        piece + (f"{begin}{number}{end}" if number < len(strings) else "") for number, piece in enumerate(pieces[::2])
+    )
+    plain = _BARE_NAME.sub(r'"\1":', plain)
+    for number, string in enumerate(strings):
+        plain = plain.replace(f"{begin}{number}{end}", json.dumps(string))
+    return json.loads(plain)
 
 
 def _at(value: Any, path: tuple[str, ...]) -> Any:

@@ -14,7 +14,7 @@ from logitkit.parameters.scalars import as_integer
 
 __all__ = ["SecretInteger", "SecretIntegers"]
 
-HIDDEN = "a value that is not shown, because it is secret"
+HIDDEN = "a value that is not shown, as it is secret"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class SecretInteger(Integer):
         >>> SecretInteger(0, 9).check("key", 10)
         Traceback (most recent call last):
             ...
-        logitkit.errors.ConfigurationError: key is a value that is not shown, because it is secret; allowed are integers from 0 to 9
+        logitkit.errors.ConfigurationError: key is a value that is not shown, as it is secret; allowed are integers from 0 to 9
     """
 
     def read(self, value: Any, place: Place) -> int:

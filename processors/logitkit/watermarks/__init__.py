@@ -1,7 +1,7 @@
 """Watermarks: text that can be recognized later, by those who have the key, as written by this model.
 
-A watermark is a processor at the end of a chain, which changes what is sampled by random numbers that follow from a key and the last
-tokens. Its detector computes the same numbers from a text, and says how likely they would be by chance.
+A watermark is a processor at the end of a chain, which changes what is sampled by random numbers that follow from a key and the
+last tokens. Its detector computes the same numbers from a text, and says how likely they would be by chance.
 
 kgw, synthid, gumbel    one processor per file
 keyed_numbers           random numbers that follow from a key, a context and a token

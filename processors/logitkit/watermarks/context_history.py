@@ -1,8 +1,9 @@
 """The contexts after which a row has chosen tokens, so that a watermark skips a context that it has had.
 
 A text that repeats itself would draw the same random numbers again: its words would follow the key and not the model, and a loop
-would never end. So a watermark of this kind marks only the first token after each context. The row remembers the hashes of its last
-contexts in a ring. Only output tokens count: a context that reaches into the prompt could not be computed from the text alone.
+would never end. So a watermark of this kind marks only the first token after each context. The row remembers the hashes of its
+last contexts in a ring. Only output tokens count: a context that reaches into the prompt could not be computed from the text
+alone.
 """
 
 from __future__ import annotations

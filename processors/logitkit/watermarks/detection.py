@@ -20,7 +20,7 @@ from logitkit.watermarks.kgw import KgwWatermark
 from logitkit.watermarks.scored_tokens import first_occurrences, forced_tokens, ngrams_of, rows_without_padding
 from logitkit.watermarks.synthid import SynthIdWatermark
 
-__all__ = ["Detection", "detect", "synthid_bits"]
+__all__ = ["Detection", "Watermark", "detect", "synthid_bits", "text_score"]
 
 Watermark = KgwWatermark | SynthIdWatermark | GumbelWatermark
 
@@ -31,9 +31,10 @@ class Detection:
 
     Args:
         scored: [B] int64, how many tokens were scored.
-        score: [B] float64. `KgwWatermark`: how many of them are green. `SynthIdWatermark`: the weighted mean of their random bits.
-            `GumbelWatermark`: the sum of -log(1 - u) over their random numbers.
-        z: [B] float64, the distance of the score from its mean without a watermark, in standard deviations; 0 if nothing was scored.
+        score: [B] float64. `KgwWatermark`: how many of them are green. `SynthIdWatermark`: the weighted mean of their random
+            bits. `GumbelWatermark`: the sum of -log(1 - u) over their random numbers.
+        z: [B] float64, the distance of the score from its mean without a watermark, in standard deviations; 0 if nothing was
+            scored.
         p_value: [B] float64, the chance of such a score, or a greater one, without a watermark; 1 if nothing was scored.
     """
 
@@ -54,8 +55,8 @@ def detect(
 ) -> Detection:
     """Return how likely it is that texts have a watermark.
 
-    A text without a watermark has a p-value below 0.001 once in 1,000 times, over the choice of the key. To call a text marked, choose how many
-    false alarms are acceptable, and compare the p-value with that.
+    Over random keys, a text without a watermark has a p-value below 0.001 once in 1,000 times. To call a text marked, choose how
+    many false alarms are acceptable, and compare the p-value with that.
 
     Args:
         watermark: The processor with which the texts may have been written, with its key; or a chain with one of them.
@@ -64,9 +65,9 @@ def detect(
             constraints, give the chain.
         eos_ids: The ids that end a text: they and all after them are left out.
         vocabulary_size: The number of columns of the model's logits, which `KgwWatermark` needs for the schemes of transformers.
-        count_repeats: Whether to score every occurrence of an n-gram, which raises false alarms for texts that repeat themselves. By
-            default, only the first one counts: of the n-gram for `KgwWatermark`, and of the context for the others, since they
-            do not mark a token after a context that has been there.
+        count_repeats: Whether to score every occurrence of an n-gram, which raises false alarms for texts that repeat
+            themselves. By default, only the first one counts: of the n-gram for `KgwWatermark`, and of the context for the
+            others, since they do not mark a token after a context that has been there.
 
     Returns:
         The score, z-score and p-value of each text.
@@ -88,8 +89,8 @@ def detect(
         >>> found.scored.tolist(), (found.p_value < 1e-6).tolist()
         ([49, 49], [True, False])
 
-    Source: the papers of the three processors. The z-score of `KgwWatermark` is that of transformers' WatermarkDetector; its p-value
-    is exact, while transformers' follows from a normal distribution.
+    Source: the papers of the three processors. The z-score of `KgwWatermark` is that of transformers' WatermarkDetector; its
+    p-value is exact, while transformers' follows from a normal distribution.
     """
     found = _watermark_of(watermark)
     rows = rows_without_padding(tokens, eos_ids)
@@ -97,17 +98,37 @@ def detect(
     if constraint is not None:
         check_is_processor(constraint, "constraint")
         forced = forced_tokens(constraint, rows)
-    counts, results = [], []
-    for line, skipped in zip(rows, forced, strict=True):
-        ngrams, first = _ngrams(found, line)
-        scored = ngrams[(first | count_repeats) & ~skipped[len(skipped) - len(ngrams) :]]
-        counts.append(len(scored))
-        results.append(_significance(found, scored, vocabulary_size))
+    parts = [
+        text_score(found, line, skipped, vocabulary_size, count_repeats)
+        for line, skipped in zip(rows, forced, strict=True)
+    ]
+    results = [result for _, result in parts]
     score, z, p_value = (
         torch.tensor([getattr(result, name) for result in results], dtype=torch.float64)
         for name in ("score", "z", "p_value")
     )
-    return Detection(torch.tensor(counts, dtype=torch.int64), score, z, p_value)
+    return Detection(torch.tensor([count for count, _ in parts], dtype=torch.int64), score, z, p_value)
+
+
+def text_score(
+    watermark: Watermark,
+    line: NDArray[np.int64],
+    skipped: NDArray[np.bool_],
+    columns: int | None = None,
+    count_repeats: bool = False,
+) -> tuple[int, scores.Significance]:
+    """Return how many tokens of a text were scored, and their significance.
+
+    Args:
+        watermark: The processor.
+        line: [T] the tokens of the text.
+        skipped: [T] bool, which tokens are left out.
+        columns: See `vocabulary_size` of `detect`.
+        count_repeats: See `detect`.
+    """
+    ngrams, first = _ngrams(watermark, line)
+    scored = ngrams[(first | count_repeats) & ~skipped[len(line) - len(ngrams) :]]
+    return len(scored), _significance(watermark, scored, columns)
 
 
 def synthid_bits(
@@ -141,8 +162,8 @@ def _watermark_of(processor: Processor[Any]) -> Watermark:
     if len(found) != 1:
         given = "chain" if isinstance(processor, Chain) else name_of(processor)
         raise ConfigurationError(
-            f"watermark is a {given} with {len(found)} watermarks; give a KgwWatermark, SynthIdWatermark or GumbelWatermark, or a "
-            "chain with one of them"
+            f"watermark is a {given} with {len(found)} watermarks; give a KgwWatermark, SynthIdWatermark or GumbelWatermark, "
+            "or a chain with one of them"
         )
     return found[0]
 

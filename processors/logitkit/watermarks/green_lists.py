@@ -1,8 +1,8 @@
 """The green lists of transformers' watermark: the first part of a random permutation of the vocabulary, seeded by a context.
 
-With ten tokens, a ratio of 0.25 and the seed 3, `torch.randperm(10)` begins with two ids: these two are green. The seed is the key
-times the last token ("lefthash"), or the least product of the key and two table entries over the last tokens, among which is the
-candidate itself ("selfhash"), so that each candidate has its own permutation.
+With ten tokens, a ratio of 0.25 and the seed 3, `torch.randperm(10)` begins with two ids: these two are green. The seed is the
+key times the last token ("lefthash"), or the least product of the key and two table entries over the last tokens, among which is
+the candidate itself ("selfhash"), so that each candidate has its own permutation.
 
 A permutation is a loop over the vocabulary that cannot be split, so all of this runs on the CPU. "selfhash" only asks whether the
 candidate is in the first part. `is_first` finds that without the permutation, from the random numbers that torch would draw: it
@@ -85,8 +85,8 @@ def best_candidates(scores: Tensor) -> NDArray[np.int64]:
 def is_first(seed: int, token: int, columns: int, count: int) -> bool:
     """Whether an id is among the first ones of `torch.randperm(columns)` on the CPU, seeded with `seed`.
 
-    torch swaps the ids at i and i + draw % (columns - i), for i = 0, 1, 2... So the id at a place p > i moves to i, where it stays,
-    if the swap i has p as its partner; and the swap p, if none did before, moves it to the partner of p.
+    torch swaps the ids at i and i + draw % (columns - i), for i = 0, 1, 2... So the id at a place p > i moves to i, where it
+    stays, if the swap i has p as its partner; and the swap p, if none did before, moves it to the partner of p.
 
     Example:
         >>> first = torch.randperm(20, generator=torch.Generator().manual_seed(5))[:6].tolist()

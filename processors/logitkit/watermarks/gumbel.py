@@ -56,16 +56,16 @@ class GumbelState(NamedTuple):
 class GumbelWatermark(HostAndDevice[GumbelState]):
     """Draw the token, with random numbers that follow from the key, the context and each token; set all others to -inf.
 
-    The token is the one with the greatest sum of its logit and its Gumbel noise, -log(-log u), where u is uniform in (0, 1). That is
-    a draw from the probabilities of the logits: over all keys, texts have the distribution of sampling. Any sampler after it, greedy
-    or not, takes the only token that is left, so temperature and truncation must come before.
+    The token is the one with the greatest sum of its logit and its Gumbel noise, -log(-log u), where u is uniform in (0, 1). That
+    is a draw from the probabilities of the logits: over all keys, texts have the distribution of sampling. Any sampler after it,
+    greedy or not, takes the only token that is left, so temperature and truncation must come before.
 
-    The context is the last output tokens. The first `context_width` tokens of a row, and those after a context that the row has had,
-    are left to the sampler, so that several samples of a prompt differ and texts do not loop. With beams, each beam
+    The context is the last output tokens. The first `context_width` tokens of a row, and those after a context that the row has
+    had, are left to the sampler, so that several samples of a prompt differ and texts do not loop. With beams, each beam
     has one continuation only, so use it for sampling.
 
     Args:
-        key: The secret key, from 0 to 2**63 - 1. It does not appear in `repr`, in errors and in saved states, but it does in the
+        key: The secret key, from 0 to 2**63 - 1. It does not appear in `repr`, errors or saved states, but it does in the
             configuration that `to_config` writes.
         context_width: The number of tokens that, with the key, choose the noise, from 1 to 64.
         context_history_size: How many contexts a row remembers, from 0 to 65,536: 8 bytes each.

@@ -1,10 +1,11 @@
 """Random numbers of 53 bits for each token that may follow a context: hashes of a secret key, the context and the token.
 
-The key 7 and the context (5, 9) give the start h = mix(mix(mix(7) ^ 5) ^ 9), where each step also adds a constant. The token 3 then
-has the number mix(h ^ 3), without its last 11 bits. So a detector that knows the key computes the same numbers from the text.
+The key 7 and the context (5, 9) give the start h = mix(mix(mix(7) ^ 5) ^ 9), where each step also adds a constant. The token 3
+then has the number mix(h ^ 3), without its last 11 bits. So a detector that knows the key computes the same numbers from the
+text.
 
-`mix` is the function of SplitMix64, which is fast and statistically sound, but it is not a cryptographic one: hide the numbers, not
-only the key. Two implementations return the same numbers, one in numpy and one in tensors.
+`mix` is the function of SplitMix64, which is fast and statistically sound, but it is not a cryptographic one: hide the numbers,
+not only the key. Two implementations return the same numbers, one in numpy and one in tensors.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from logitkit.errors import ConfigurationError, ProcessorError
+from logitkit.errors import ProcessorError
 from logitkit.parameters import Integer, Number, SecretInteger, Word
 from logitkit.protocol.calls import check_tokens
 from logitkit.protocol.context import Context
@@ -60,6 +60,11 @@ class KgwState(NamedTuple):
     def __repr__(self) -> str:
         return without(self, "key")
 
+    @property
+    def runs_on_host(self) -> bool:
+        """Whether a row permutes the vocabulary, which the host does."""
+        return self.permuted.shape[1] > 0
+
     def problem(self) -> str | None:
         """Describe an impossible value in a state read from a file, or return None."""
         if bool((self.latest < -1).any()):
@@ -82,19 +87,19 @@ class KgwState(NamedTuple):
 class KgwWatermark(HostAndDevice[KgwState]):
     """Add a bonus to the logits of green tokens: a part of the vocabulary, drawn anew for each context.
 
-    A detector that knows the key counts the green tokens of a text: see `logitkit.watermarks.detect`. The context is the last tokens,
-    also those of the prompt; a row with fewer tokens does not change. Put it last in a chain. Finite logits stay finite, and
-    what is at -inf stays there.
+    A detector that knows the key counts the green tokens of a text: see `logitkit.watermarks.detect`. The context is the last
+    tokens, also those of the prompt; a row with fewer tokens does not change. Put it last in a chain. Finite logits stay
+    finite, and -inf stays -inf.
 
     Args:
-        key: The secret key, from 0 to 2**63 - 1. Whoever knows it can detect, remove and forge the watermark. It does not appear in
-            `repr`, in errors and in saved states, but it does in the configuration that `to_config` writes.
+        key: The secret key, from 0 to 2**63 - 1. Whoever knows it can detect, remove and forge the watermark. It does not
+            appear in `repr`, errors or saved states, but it does in the configuration that `to_config` writes.
         ratio: The part of the vocabulary that is green, from 0.001 to 0.999.
         bias: The bonus, from 0, which changes nothing, to 1e4. A greater one is easier to detect and hurts quality more.
         context_width: The number of tokens that choose the green list, from 1 to 64. More make the key harder to learn from
             texts, and the watermark easier to remove by editing a few words.
-        scheme: "hash" draws the green list by hashing the key, the context and each token, on any device. "lefthash" and "selfhash"
-            have the green lists of transformers on the CPU, bit for bit: permutations of the vocabulary, which take the CPU up to
+        scheme: "hash" draws the green list by hashing the key, the context and each token, on any device. "lefthash" and
+            "selfhash" have the green lists of transformers on the CPU, bit for bit: permutations of the vocabulary, which take the CPU up to
             a millisecond per row ("lefthash") and up to 15 ("selfhash"), and a read from the device at every step.
             "lefthash" uses the last token only; "selfhash" counts the candidate as a token of the context, and considers the
             best 40.
@@ -108,7 +113,7 @@ class KgwWatermark(HostAndDevice[KgwState]):
         >>> watermark = lk.KgwWatermark(key=15485863, bias=2.0, scheme="lefthash")
         >>> context = lk.Context.of([[4]], vocabulary_size=8)
         >>> watermark.process_logits(watermark.init_state(context), torch.zeros(1, 8), context)[1]
-        tensor([[2., 0., 0., 0., 2., 0., 0., 0.]])
+        tensor([[2., 0., 2., 0., 0., 0., 0., 0.]])
         >>> watermark
         KgwWatermark(ratio=0.25, bias=2.0, context_width=1, scheme='lefthash')
 
@@ -176,8 +181,6 @@ class KgwWatermark(HostAndDevice[KgwState]):
 
 def _ready(state: KgwState) -> Tensor:
     """Return which rows have a whole context, [B] bool."""
-    if not len(state.width):
-        return torch.zeros_like(state.width, dtype=torch.bool)
     return state.latest.gather(1, (state.width - 1)[:, None])[:, 0] >= 0
 
 
@@ -196,8 +199,8 @@ def _greens_on_host(state: KgwState, logits: Tensor, active: Tensor) -> Tensor:
     """Return the green lists of rows with a scheme of transformers, [B, V] bool, on the device of the logits."""
     if torch.compiler.is_dynamo_compiling() or isinstance(logits, FakeTensor):
         raise ProcessorError(
-            'KgwWatermark with the scheme "lefthash" or "selfhash" permutes the vocabulary on the host, so its steps cannot be part '
-            'of a compiled graph; run them eagerly, or use the scheme "hash"'
+            'KgwWatermark with the scheme "lefthash" or "selfhash" permutes the vocabulary on the host, so its steps cannot be '
+            'part of a compiled graph; run them eagerly, or use the scheme "hash"'
         )
     local = KgwState(*(field.cpu() for field in state))
     permuted = active.cpu() & (local.scheme != HASH)

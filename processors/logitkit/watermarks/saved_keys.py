@@ -30,6 +30,6 @@ def check_saved_key(same: Tensor) -> None:
     if not bool(same.all()):
         row = int((~same).nonzero()[0])
         raise StateFileError(
-            f"row {row} of the state has another key than the processor that it is saved with; a file has no keys, so save the rows "
-            "of each processor with that processor"
+            f"row {row} of the state has another key than the processor that it is saved with; a file has no keys, so save the "
+            "rows of each processor with that processor"
         )

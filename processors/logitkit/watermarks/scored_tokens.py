@@ -1,8 +1,8 @@
 """The tokens of a text that a detector scores, and those that it leaves out.
 
-Without a watermark, the score of a token after its context is a random number, but the same for every occurrence: a text that says the
-same ten times would count one piece of chance ten times. So each occurrence after the first one is left out. A token that a
-constraint forced carries no mark and is left out too, as are all from the first EOS on.
+Without a watermark, the score of a token after its context is a random number, but the same for every occurrence: a text that
+says the same ten times would count one piece of chance ten times. So each occurrence after the first one is left out. A token
+that a constraint forced carries no mark and is left out too, as are all from the first EOS on.
 """
 
 from __future__ import annotations

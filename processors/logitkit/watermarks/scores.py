@@ -1,8 +1,8 @@
 """The scores of tokens after their contexts, which each watermark makes greater than chance would, and their significance.
 
-With a ratio of 0.25, 100 tokens of a text without a watermark have 25 green ones on average, with a standard deviation of 4.33. A text
-with 40 has z = 3.46. The p-value, the chance of 40 or more without a watermark, is 0.0007 by the binomial distribution; the normal
-distribution would say 0.0003, so it would raise more false alarms than it promises.
+With a ratio of 0.25, 100 tokens of a text without a watermark have 25 green ones on average, with a standard deviation of 4.33. A
+text with 40 has z = 3.46. The p-value, the chance of 40 or more without a watermark, is 0.0007 by the binomial distribution; the
+normal distribution would say 0.0003, so it would raise more false alarms than it promises.
 """
 
 from __future__ import annotations

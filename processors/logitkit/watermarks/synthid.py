@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,8 +18,7 @@ from logitkit.protocol.calls import check_tokens
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
-from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import HostAndDevice, HostRow, host_rows
+from logitkit.runtime.host_logits import HostAndDevice, host_rows
 from logitkit.sampling.scores import scores_of
 from logitkit.watermarks.context_history import REMEMBERED, WIDTH, ContextHistory
 from logitkit.watermarks.saved_keys import check_saved_key, without
@@ -85,16 +84,17 @@ class SynthIdState(NamedTuple):
 class SynthIdWatermark(HostAndDevice[SynthIdState]):
     """Replace the logits with the log-probabilities of the winner of a tournament, which random numbers of the tokens decide.
 
-    Each key is a layer. In a layer, each token has a random bit, g, which follows from the key, the context and the token. Two tokens
-    are drawn, and the one with the greater g wins. With one layer and the probabilities 0.5, 0.3 and 0.2, of which only the second
-    has g = 1, the probabilities become 0.35, 0.51 and 0.14. On average over keys, the distribution stays the same.
+    Each key is a layer. In a layer, each token has a random bit, g, which follows from the key, the context and the token. Two
+    tokens are drawn, and the one with the greater g wins. With one layer and the probabilities 0.5, 0.3 and 0.2, of which only
+    the second has g = 1, the probabilities become 0.35, 0.51 and 0.14. On average over keys, the distribution stays the same.
 
-    The context is the last `ngram_len` - 1 output tokens, where 0 stands for those that are missing. A context that the row has
-    had changes nothing. Put it last in a chain. Tokens at -inf stay there; others whose probability is 0 get the lowest finite number.
+    The context is the last `ngram_len` - 1 output tokens, where 0 stands for those that are missing. A row that has had its
+    context before does not change. Put it last in a chain. Tokens at -inf stay there; others whose probability is 0 get the
+    lowest finite number.
 
     Args:
-        keys: The secret keys, 1 to 64 integers from 0 to 2**63 - 1; 20 to 30 are usual. They do not appear in `repr`, in errors and
-            in saved states, but they do in the configuration that `to_config` writes.
+        keys: The secret keys, 1 to 64 integers from 0 to 2**63 - 1; 20 to 30 are usual. They do not appear in `repr`, errors
+            or saved states, but they do in the configuration that `to_config` writes.
         ngram_len: The number of tokens of a context and the token after it, from 2 to 65.
         context_history_size: How many contexts a row remembers, from 0 to 65,536: 8 bytes each.
         sampling_table_size: The number of entries of the table from which g is read, from 1 to 2**20.
@@ -112,8 +112,8 @@ class SynthIdWatermark(HostAndDevice[SynthIdState]):
         >>> logits = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
         >>> watermark.process_logits(watermark.init_state(context), logits, context)[1].exp()
         tensor([[0.4662, 0.4010, 0.0973, 0.0355]])
-        >>> watermark
-        SynthIdWatermark(ngram_len=2, context_history_size=1024, sampling_table_size=65536, sampling_table_seed=0, skip_first_ngram_calls=False)
+        >>> "654" in repr(watermark)
+        False
 
     Source: Dathathri et al., Scalable watermarking for identifying large language model outputs (2024). The results are those of
     transformers' SynthIDTextWatermarkLogitsProcessor, but the sums have 64 bits, and tokens at -inf stay there.

@@ -98,7 +98,7 @@ def test_marked_texts_are_detected_and_others_are_not(watermark: lk.Processor[An
     rng = torch.Generator().manual_seed(3)
     context = lk.Context.of([[]] * 8, 500)
     taken: dict[bool, list[torch.Tensor]] = {True: [], False: []}
-    for marks in taken:
+    for marks, steps in taken.items():
         state = watermark.init_state(context)
         for _ in range(80):
             logits = torch.randn(8, 500, generator=rng) * 2
@@ -106,7 +106,7 @@ def test_marked_texts_are_detected_and_others_are_not(watermark: lk.Processor[An
                 logits = watermark.process_logits(state, logits, context)[1]
             tokens = torch.multinomial(logits.softmax(1), 1, generator=rng)
             state = watermark.advance(state, tokens)
-            taken[marks].append(tokens)
+            steps.append(tokens)
     marked, plain = (lk.watermarks.detect(watermark, torch.cat(taken[marks], 1)) for marks in (True, False))
     assert (marked.p_value < 1e-4).all()
     assert (plain.p_value > 1e-3).all()
@@ -141,9 +141,8 @@ def test_forced_and_repeated_tokens_and_what_follows_eos_are_left_out() -> None:
     # After "a", only "b" is legal.
     regex = lk.Regex("(ab|c)*", words)
     text = [0, 1, 2, 2, 0, 1, 2, 3, 0]
-    assert lk.watermarks.detect(watermark, [text]).scored.tolist() == [
-        7
-    ]  # of the eight pairs, (0, 1) and (1, 2) are repeats
+    # Of the eight pairs, (0, 1) and (1, 2) are there twice.
+    assert lk.watermarks.detect(watermark, [text]).scored.tolist() == [6]
     assert lk.watermarks.detect(watermark, [text], count_repeats=True).scored.tolist() == [8]
     ended = lk.watermarks.detect(watermark, [text], eos_ids=[3])
     assert ended.scored.tolist() == [4]  # 01 12 22 20
@@ -195,11 +194,10 @@ def test_keys_stay_secret(watermark: Any, tmp_path: Path) -> None:
     ],
 )
 def test_errors_do_not_show_keys(kind: str, arguments: dict[str, Any]) -> None:
-    made: Any = {"kgw": lk.KgwWatermark, "gumbel": lk.GumbelWatermark, "synthid": lk.SynthIdWatermark}[
-        kind.split("_", maxsplit=1)[0]
-    ]
+    classes = {"kgw": lk.KgwWatermark, "gumbel": lk.GumbelWatermark, "synthid": lk.SynthIdWatermark}
+    made: Any = classes[kind.removesuffix("_watermark")]
     for fails in (lambda: made(**arguments), lambda: lk.from_config({kind: arguments}, vocabulary())):
-        with pytest.raises(ConfigurationError, match="a value that is not shown.*; allowed") as caught:
+        with pytest.raises(ConfigurationError, match=r"a value that is not shown.*; allowed") as caught:
             fails()
         assert hidden(str(caught.value))
         assert str(SECRET)[:6] not in str(caught.value)

@@ -99,10 +99,9 @@ class KgwWatermark(HostAndDevice[KgwState]):
         context_width: The number of tokens that choose the green list, from 1 to 64. More make the key harder to learn from
             texts, and the watermark easier to remove by editing a few words.
         scheme: "hash" draws the green list by hashing the key, the context and each token, on any device. "lefthash" and
-            "selfhash" have the green lists of transformers on the CPU, bit for bit: permutations of the vocabulary, which take the CPU up to
-            a millisecond per row ("lefthash") and up to 15 ("selfhash"), and a read from the device at every step.
-            "lefthash" uses the last token only; "selfhash" counts the candidate as a token of the context, and considers the
-            best 40.
+            "selfhash" have the green lists of transformers on the CPU, bit for bit. These are permutations of the vocabulary,
+            which the host computes for each row, reading from the device at every step. "lefthash" uses the last token only;
+            "selfhash" counts the candidate as a token of the context, and considers the best 40.
 
     Raises:
         ConfigurationError: An argument is not in range.

@@ -6,8 +6,7 @@ one of 100 texts without a watermark should be. False alarms are measured with a
 of which each judges 400 of the texts: constrained texts resemble each other, so for one key they may all be lucky. Power is
 measured on the first 25 to 200 tokens, with and without the constraint, which says which tokens were forced.
 
-Run `python -m benchmarks.bench_watermark_detection`, which writes `results/watermarks.json`; then `--table` prints the tables of
-`docs/watermarks.md`, and `scripts/draw-pictures` draws its picture.
+Run `python -m benchmarks.bench_watermark_detection`, which writes `results/watermarks.json`; then `--table` prints the tables.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def test_forced_and_repeated_tokens_and_what_follows_eos_are_left_out() -> None:
     # After "a", only "b" is legal.
     regex = lk.Regex("(ab|c)*", words)
     text = [0, 1, 2, 2, 0, 1, 2, 3, 0]
-    # Of the eight pairs, (0, 1) and (1, 2) are there twice.
+    # There are eight pairs, of which (0, 1) and (1, 2) are there twice.
     assert lk.watermarks.detect(watermark, [text]).scored.tolist() == [6]
     assert lk.watermarks.detect(watermark, [text], count_repeats=True).scored.tolist() == [8]
     ended = lk.watermarks.detect(watermark, [text], eos_ids=[3])

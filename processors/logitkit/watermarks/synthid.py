@@ -111,7 +111,7 @@ class SynthIdWatermark(HostAndDevice[SynthIdState]):
         >>> context = lk.Context.of([[]], vocabulary_size=4)
         >>> logits = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
         >>> watermark.process_logits(watermark.init_state(context), logits, context)[1].exp()
-        tensor([[0.4662, 0.4010, 0.0973, 0.0355]])
+        tensor([[0.0871, 0.2868, 0.4243, 0.2018]])
         >>> "654" in repr(watermark)
         False
 
@@ -181,6 +181,10 @@ class SynthIdWatermark(HostAndDevice[SynthIdState]):
         check_tokens("SynthIdWatermark", state.depth.shape[0], tokens)
         return state._replace(history=state.history.append(tokens, _hash_contexts))
 
+    def reshaped(self, state: SynthIdState, logits: Tensor) -> Tensor:
+        """Return the processed logits, which have a gradient if the given ones have."""
+        return self._by_tensors(state, logits)
+
     def _by_rows(self, state: SynthIdState, logits: Tensor) -> Tensor:
         active = state.history.is_new(_hash_contexts) & (state.depth > 0)
         if not bool(active.any()):
@@ -210,8 +214,10 @@ class SynthIdWatermark(HostAndDevice[SynthIdState]):
             g = (state.table.gather(1, place // WORD) >> (place % WORD)) & 1
             mass = (g * chances).sum(1, keepdim=True, dtype=torch.float64).to(chances.dtype)
             chances = torch.where((layer < state.depth)[:, None], chances * (1 + g - mass), chances)
-        logarithm = chances.double().log().to(scores.dtype)
-        changed = torch.where(logarithm.isfinite(), logarithm, least).clamp(min=least)
+        # The logarithm of 0 has no derivative.
+        positive = chances > 0
+        logarithm = torch.where(positive, chances, 1).double().log().to(scores.dtype)
+        changed = torch.where(positive, logarithm, least).clamp(min=least)
         changed = torch.where(scores > -torch.inf, changed, -torch.inf).to(logits.dtype)
         return torch.where(active[:, None], changed, logits)
 

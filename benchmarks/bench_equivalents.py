@@ -5,7 +5,8 @@ timed, since transformers returns new scores. llama.cpp changes an array of cand
 call, not timed. The numbers are minima of the processor time of the thread, so that other programs on the machine count little.
 The last column has the reference measured a second time, in the same turns: what differs there is noise.
 
-Run `python -m benchmarks.bench_equivalents [--rounds N]`. It compares the results before it measures.
+Run `python -m benchmarks.bench_equivalents [--rounds N] [--watermarks]`. It compares the results before it measures. With
+`--watermarks`, it measures the watermarks only, of which transformers takes up to a second.
 """
 
 from __future__ import annotations
@@ -83,6 +84,64 @@ def in_transformers(rows: int) -> dict[str, tuple[Call, Call]]:
     return found
 
 
+def in_watermarks(rows: int) -> dict[str, tuple[Call, Call]]:
+    """Return calls of our watermarks, on a copy, and of those of transformers, which agree.
+
+    What ours remembers of earlier green lists is cleared before each call, not timed.
+    """
+    import transformers as hf
+
+    from logitkit.watermarks.green_lists import left_greens
+
+    prompts, _ = texts(rows)
+    context = lk.Context.of(prompts.tolist(), COLUMNS)
+    every, best = logits_of(rows, "float32"), logits_of(rows, "float32")
+    best = best.masked_fill(best < best.topk(50).values[:, -1:], -torch.inf)
+    found: dict[str, tuple[Call, Call]] = {}
+
+    def add(name: str, processor: Any, theirs: Callable[[Tensor], Tensor], logits: Tensor) -> None:
+        state = processor.init_state(context)
+        if "Gumbel" in name:
+            state = processor.advance(state, prompts[:, :9])
+
+        def result() -> Tensor:
+            return processor.process_logits(state, logits.clone(), context)[1]  # type: ignore[no-any-return]
+
+        def ours() -> float:
+            left_greens.cache_clear()
+            begin = time.thread_time()
+            result()
+            return time.thread_time() - begin
+
+        if "without" not in name:
+            # transformers gives masked tokens the lowest finite number.
+            torch.testing.assert_close(result().softmax(1), theirs(logits).softmax(1), atol=1e-5, rtol=1e-3)
+        found[name] = ours, lambda: theirs(logits)
+
+    kgw = {s: hf.WatermarkLogitsProcessor(COLUMNS, "cpu", seeding_scheme=s) for s in ("lefthash", "selfhash")}
+    for scheme, theirs in kgw.items():
+        ours = lk.KgwWatermark(15485863, scheme=scheme)
+        add(f"KgwWatermark, {scheme}", ours, lambda given, theirs=theirs: theirs(prompts, given), every)  # type: ignore[misc]
+    left = kgw["lefthash"]
+    add(
+        'KgwWatermark, "hash" (without an equal, beside lefthash)',
+        lk.KgwWatermark(7),
+        lambda x: left(prompts, x),
+        every,
+    )
+    add("GumbelWatermark (without an equal, beside lefthash)", lk.GumbelWatermark(7), lambda x: left(prompts, x), every)
+    keys = [654, 400, 836, 123, 340, 443, 597, 160, 57]
+    tournament = hf.SynthIDTextWatermarkLogitsProcessor(5, keys, 2**16, 0, 1024, "cpu")
+
+    def anew(given: Tensor) -> Tensor:
+        tournament.state = None
+        return tournament(prompts, given)  # type: ignore[no-any-return]
+
+    add("SynthIdWatermark of 9 keys, all tokens", lk.SynthIdWatermark(keys), anew, every)
+    add("SynthIdWatermark of 9 keys, the 50 best", lk.SynthIdWatermark(keys), anew, best)
+    return found
+
+
 def in_llama_cpp() -> dict[str, tuple[Call, Call]]:
     """Return calls of ours and of llama.cpp, which agree within its rounding."""
     import llama_cpp
@@ -135,12 +194,15 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=60)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--watermarks", action="store_true", help="measure the watermarks only")
+    arguments = parser.parse_args()
+    rounds = arguments.rounds
     torch.set_num_threads(1)
     print("| processor, rows | theirs, us | ours on a copy, us | ours / theirs | theirs again / theirs |")
     print("|---|---|---|---|---|")
     for rows in (1, 8):
-        cases = in_transformers(rows) | (in_llama_cpp() if rows == 1 else {})
+        ordinary = {} if arguments.watermarks else in_transformers(rows) | (in_llama_cpp() if rows == 1 else {})
+        cases = in_watermarks(rows) if arguments.watermarks else ordinary
         for name, (ours, theirs) in cases.items():
             us = minima({"theirs": theirs, "ours": ours, "again": theirs}, rounds)
             first, own, again = (us[key] * 1e6 for key in ("theirs", "ours", "again"))

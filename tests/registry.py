@@ -19,6 +19,7 @@ from tests.rows import (
     texts,
     tokens,
     tools,
+    watermarks,
 )
 from tests.rows.row import BOS, EOS, PAD, TOKENS, Row, ids, vocabulary
 
@@ -38,6 +39,7 @@ ROWS: tuple[Row, ...] = (
     *stopping.ROWS,
     *reasoning.ROWS,
     *sampling.ROWS,
+    *watermarks.ROWS,
     *chains.ROWS,
 )
 

@@ -67,10 +67,11 @@ def test_a_step_on_the_host_says_so(row: Row) -> None:
     with fake_cuda() as device:
         context = lk.Context.of([[1, 2]], vocabulary_size=COLUMNS, device=device)
         state = row.processor.init_state(context)
-        with pytest.raises(ProcessorError, match=r"'uniqueItems'.*cannot be part of a compiled graph"):
+        with pytest.raises(ProcessorError, match="cannot be part of a compiled graph"):
             row.processor.process_logits(state, torch.zeros(1, COLUMNS, device=device), context)
-        with pytest.raises(ProcessorError, match=r"'uniqueItems'.*cannot be part of a compiled graph"):
-            row.processor.advance(state, torch.zeros(1, dtype=torch.int64, device=device))
+        if isinstance(row.processor, lk.JsonSchema):
+            with pytest.raises(ProcessorError, match=r"'uniqueItems'.*cannot be part of a compiled graph"):
+                row.processor.advance(state, torch.zeros(1, dtype=torch.int64, device=device))
 
 
 def test_reading_a_value_is_noticed() -> None:

@@ -9,6 +9,7 @@ from logitkit.public_names import MODULES, OF_ADAPTERS
 
 if typing.TYPE_CHECKING:
     from logitkit import training as training
+    from logitkit import watermarks as watermarks
     from logitkit.composition.chain import Chain as Chain
     from logitkit.composition.chain import chain as chain
     from logitkit.configuration.reading import from_config as from_config
@@ -94,6 +95,9 @@ if typing.TYPE_CHECKING:
     from logitkit.tools.turn import ToolCall as ToolCall
     from logitkit.vocabulary.special_tokens import UnknownSpecialTokenWarning as UnknownSpecialTokenWarning
     from logitkit.vocabulary.vocabulary import Vocabulary as Vocabulary
+    from logitkit.watermarks.gumbel import GumbelWatermark as GumbelWatermark
+    from logitkit.watermarks.kgw import KgwWatermark as KgwWatermark
+    from logitkit.watermarks.synthid import SynthIdWatermark as SynthIdWatermark
 
 __version__ = "0.2.0"
 
@@ -118,8 +122,10 @@ __all__ = [
     "ForcedTokens",
     "FrequencyPenalty",
     "Grammar",
+    "GumbelWatermark",
     "Intersection",
     "JsonSchema",
+    "KgwWatermark",
     "LengthControl",
     "LengthDecay",
     "Limits",
@@ -143,6 +149,7 @@ __all__ = [
     "StopStrings",
     "StructuralTag",
     "SuppressAtBegin",
+    "SynthIdWatermark",
     "TailFree",
     "Temperature",
     "TextStream",

@@ -89,6 +89,9 @@ MODULES = {
     "ToolCall": "tools.turn",
     "UnknownSpecialTokenWarning": "vocabulary.special_tokens",
     "Vocabulary": "vocabulary.vocabulary",
+    "GumbelWatermark": "watermarks.gumbel",
+    "KgwWatermark": "watermarks.kgw",
+    "SynthIdWatermark": "watermarks.synthid",
 }
 
 # Names of the packages of engines, which readers look for in this one.

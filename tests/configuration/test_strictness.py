@@ -147,6 +147,8 @@ def test_the_ranges_are_those_of_the_processors(kind: str, name: str, form: Numb
         "start": 1,
         "bonus": 1.0,
         "boost": 1.0,
+        "key": 1,
+        "keys": [1, 2],
     }
     others |= {"text": 'root ::= "a"'}
     required = {other: others[other] for other in KINDS[kind].required if other in others}

@@ -48,6 +48,7 @@ def test_roles_are_in_canonical_order() -> None:
         lk.Role.CONSTRAINT,
         lk.Role.TEMPERATURE,
         lk.Role.TRUNCATION,
+        lk.Role.WATERMARK,
     ]
     assert role_of(lk.RepetitionPenalty(1.1)) is lk.Role.PENALTY
     assert role_of(Truncation()) is lk.Role.TRUNCATION

@@ -50,7 +50,10 @@ REASONING = "processors/test_thinking_budget.py"
 OUTPUT = Unrelated("the content of the answer")
 AUDIO = "a rule for the audio codebooks of one model, not for text"
 GUIDANCE = "needs the logits of a second prompt at each step, which hooks of engines do not get"
-WATERMARK = "not here yet: a watermark needs its detector"
+MARKS = "processors/test_watermarks_as_transformers.py"
+OTHER_MARK = (
+    "an option of SGLang's own. For watermarks here, see `KgwWatermark`, `SynthIdWatermark` and `GumbelWatermark`"
+)
 THROUGH_TIME = (
     "its state follows from the logits of earlier steps. logitkit computes states from tokens alone, so that beams, drafts and "
     "resumed texts are right; such a state could not be computed again"
@@ -109,8 +112,12 @@ TRANSFORMERS: dict[str, Known | Unrelated] = {
     "AlternatingCodebooksLogitsProcessor": Known("", AUDIO),
     "UnbatchedClassifierFreeGuidanceLogitsProcessor": Known("", GUIDANCE),
     "BarkEosPrioritizerLogitsProcessor": Known("", AUDIO),
-    "WatermarkLogitsProcessor": Known("", WATERMARK),
-    "SynthIDTextWatermarkLogitsProcessor": Known("", WATERMARK),
+    "WatermarkLogitsProcessor": Known(
+        "`KgwWatermark`", 'equal bits, with `scheme="lefthash"` or `"selfhash"`, to transformers on the CPU', MARKS
+    ),
+    "SynthIDTextWatermarkLogitsProcessor": Known(
+        "`SynthIdWatermark`", "probabilities within 2e-6, because sums have 64 bits; -inf stays -inf", MARKS
+    ),
     "DiaClassifierFreeGuidanceLogitsProcessor": Known("", AUDIO),
     "DiaEOSChannelFilterLogitsProcessor": Known("", AUDIO),
     "DiaEOSDelayPatternLogitsProcessor": Known("", AUDIO),
@@ -136,7 +143,11 @@ VLLM: dict[str, Known | Unrelated] = {
     ),
     "repetition_penalty": Known("`RepetitionPenalty`", AS_TRANSFORMERS, REPEATED),
     "temperature": Known("`Temperature`", AS_TRANSFORMERS, LOGITS),
-    "watermarking": Known("", WATERMARK),
+    "watermarking": Known(
+        "`GumbelWatermark`",
+        "the same method as vLLM's default algorithm, with other random numbers: each needs its own detector",
+        "processors/test_watermarks.py",
+    ),
     "top_p": Known("`TopP`", AS_TRANSFORMERS, LOGITS),
     "top_k": Known("`TopK`", AS_TRANSFORMERS, LOGITS),
     "min_p": Known("`MinP`", AS_TRANSFORMERS, LOGITS),
@@ -272,7 +283,7 @@ SGLANG: dict[str, Known | Unrelated] = {
     "logit_bias": VLLM["logit_bias"],
     "sampling_seed": VLLM["seed"],
     "custom_params": Unrelated("arguments of the user's own processor"),
-    "watermark": Known("", WATERMARK),
+    "watermark": Known("", OTHER_MARK),
     **dict.fromkeys(
         (
             "stop_strs",

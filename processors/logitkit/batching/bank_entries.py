@@ -87,6 +87,7 @@ def check_captured(state: Any, requests: list[NewRequest]) -> None:
             )
     if any(getattr(part, "runs_on_host", False) for _, part in walk(state)):
         raise ConfigurationError(
-            "a constraint remembers the items of arrays ('uniqueItems') or names of objects on the host, which a CUDA graph "
-            "cannot do; turn graphs off, with ContinuousBatchingConfig(use_cuda_graph=False), or leave the keyword out"
+            "a constraint remembers the items of arrays ('uniqueItems') or names of objects on the host, or a KgwWatermark "
+            "permutes the vocabulary there, which a CUDA graph cannot do; turn graphs off, with "
+            "ContinuousBatchingConfig(use_cuda_graph=False), or leave the keyword or the scheme out"
         )

@@ -26,8 +26,8 @@ def from_config(
 
     Each key names a processor, as in `{"regex": "[0-9]+", "repetition_penalty": {"penalty": 1.1, "window": 64}}`. If one
     parameter is enough, its value may be written alone. Several keys make a chain in the canonical order, whatever the order of
-    the keys: biases, penalties, constraints, temperature, truncation. `{"chain": [{...}, {...}]}` keeps another order, and allows
-    the same key twice.
+    the keys: biases, penalties, constraints, temperature, truncation, watermarks. `{"chain": [{...}, {...}]}` keeps another
+    order, and allows the same key twice.
 
     A configuration may come from an untrusted source: it cannot run code, read files, or take more time or memory than the limits
     allow. It may have 64 processors, which share `limits.work`; one that was compiled before counts as if it were compiled again.

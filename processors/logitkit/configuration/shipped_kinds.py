@@ -10,7 +10,17 @@ from logitkit.public_names import MODULES
 __all__ = ["KINDS"]
 
 # The packages of the processors.
-PACKAGES = {"constraints", "penalties", "reasoning", "sampling", "stopping", "structural_tags", "tokens", "tools"}
+PACKAGES = {
+    "constraints",
+    "penalties",
+    "reasoning",
+    "sampling",
+    "stopping",
+    "structural_tags",
+    "tokens",
+    "tools",
+    "watermarks",
+}
 
 for module in dict.fromkeys(MODULES.values()):
     if module.partition(".")[0] in PACKAGES:

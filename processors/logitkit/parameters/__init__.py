@@ -6,6 +6,7 @@ values allowed in a saved state.
 form, place              the interface of all forms; the place of a value in a configuration, for errors
 scalars, numbers          which values count as numbers (Python's, numpy's and torch's); Integer and Number
 forms                    Boolean, Null, Text, Word, ListOf, Either
+secrets                  SecretInteger and SecretIntegers, which errors do not show
 token_ids                TokenId, TokenIds, and maps and automata of token ids
 documents                SchemaForm, SchemasForm and Nested: JSON Schemas, a configuration inside a configuration
 """
@@ -22,6 +23,8 @@ from logitkit.parameters.forms import Text as Text
 from logitkit.parameters.forms import Word as Word
 from logitkit.parameters.numbers import Integer as Integer
 from logitkit.parameters.numbers import Number as Number
+from logitkit.parameters.secrets import SecretInteger as SecretInteger
+from logitkit.parameters.secrets import SecretIntegers as SecretIntegers
 from logitkit.parameters.token_ids import BySequence as BySequence
 from logitkit.parameters.token_ids import ByToken as ByToken
 from logitkit.parameters.token_ids import Moves as Moves
@@ -43,6 +46,8 @@ __all__ = [
     "Number",
     "SchemaForm",
     "SchemasForm",
+    "SecretInteger",
+    "SecretIntegers",
     "State",
     "Text",
     "TokenId",

@@ -31,6 +31,7 @@ class Role(IntEnum):
     CONSTRAINT = 2
     TEMPERATURE = 3
     TRUNCATION = 4
+    WATERMARK = 5
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,6 +64,9 @@ BY_KIND = {
     "temperature": Derivative.ROW_SCALE,
     "dynamic_temperature": Derivative.BY_TENSORS,
     "quadratic_smoothing": Derivative.BY_TENSORS,
+    "kgw_watermark": Derivative.SHIFT,
+    "synthid_watermark": Derivative.BY_TENSORS,
+    "gumbel_watermark": Derivative.SELECTION,
 }
 
 

@@ -12,10 +12,10 @@ from logitkit.errors import ConfigurationError
 from logitkit.protocol.processor import Processor
 from logitkit.tools import ToolFormat
 from logitkit.tools.formats.known_formats import format_of
+from logitkit_adapters.admission.clients import NOBODY, Client
 from logitkit_adapters.serving.admission import Admission
 from logitkit_adapters.serving.refusals import RefusedRequest
 from logitkit_adapters.serving.requests import ServedRequest, read_request
-from logitkit_adapters.vllm.clients import NOBODY, Client
 
 __all__ = ["Options", "ServedModel"]
 

@@ -41,7 +41,7 @@ class Compiler:
         vocabulary: The engine's vocabulary.
         folder: The folder for automata, or None.
         done: Called with each verdict.
-        settings: The limits of the server. Of their `processes`, there are half as many again for slow configurations.
+        settings: The limits of the server. There are `processes` for quick configurations, and half as many for slow ones.
         most_characters: The maximum length that waiting configurations may have together, in characters and banned ids.
         device: The type of the engine's device, or None if unknown.
         forks: Starts the processes. None: a new one.

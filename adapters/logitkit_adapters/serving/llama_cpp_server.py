@@ -155,10 +155,13 @@ class Recorder:
         """Read the tokens of a generation as they pass, up to a stop."""
         for token in tokens:
             self.deltas += self.reader.feed(token)
-            if self.reader.stopped:
+            # The engine counts the last token too if some of its text comes before the stop.
+            if self.reader.stopped and self.reader.text_tokens <= self._passed:
                 return
             self._passed += token not in self._ends
             yield token
+            if self.reader.stopped:
+                return
 
     @property
     def tokens_of_stop(self) -> int:

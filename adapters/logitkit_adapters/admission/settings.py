@@ -83,10 +83,11 @@ def server_settings(own_prefix: str = PREFIX) -> ServerSettings:
 
 @lru_cache(maxsize=2)
 def _read(given: tuple[tuple[str, str], ...], prefix: str) -> ServerSettings:
-    states, work, *others = (_number(variable, text) for variable, text in given)
+    states, work, characters, waiting, seconds, processes = (_number(variable, text) for variable, text in given)
     limits = Limits(states=states, work=work)
     # With this very object, kinds use their own default limits.
-    return ServerSettings(DEFAULT_LIMITS if limits == DEFAULT_LIMITS else limits, *others, prefix)
+    limits = DEFAULT_LIMITS if limits == DEFAULT_LIMITS else limits
+    return ServerSettings(limits, characters, waiting, seconds, processes, prefix)
 
 
 def _number(variable: str, text: str) -> int:

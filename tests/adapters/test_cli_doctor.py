@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -18,8 +19,10 @@ def report(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0)
     """The packages that the doctor finds, by name."""
     assert main(["doctor", "--json", *arguments]) == status
     found = json.loads(capsys.readouterr().out)
-    assert {"logitkit", "python", "torch", "packages"} == found.keys()
-    return {package["name"]: package for package in found["packages"]}
+    assert {"logitkit", "python", "torch", "packages", "servers"} == found.keys()
+    return {package["name"]: package for package in found["packages"]} | {
+        f"serve {server['name']}": server for server in found["servers"]
+    }
 
 
 def test_each_installed_engine_writes_a_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -33,6 +36,9 @@ def test_each_installed_engine_writes_a_text(capsys: pytest.CaptureFixture[str])
     assert packages["vllm"]["status"] == ("found" if there else "missing")
     assert there or packages["vllm"]["detail"].startswith("in a separate environment, because it does not work with")
     assert there or packages["vllm"]["detail"].endswith("pip install 'logitkit[vllm]'")
+    for name, example in (("mlx-lm", "--model MODEL"), ("llama-cpp", "--model FILE.gguf"), ("transformers", "MODEL")):
+        assert packages[f"serve {name}"]["status"] == "ready"
+        assert packages[f"serve {name}"]["detail"] == f"logitkit serve {name} {example}"
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert all(re.search(rf"^{name} ", out, re.MULTILINE) for name in packages)
@@ -50,6 +56,35 @@ def test_the_text_of_vllm_is_found_among_what_the_engine_prints(monkeypatch: pyt
     code = 1
     with pytest.raises(RuntimeError, match="OSError: no memory"):
         doctor._by_vllm()
+
+
+def test_servers_that_cannot_be_started(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def loaded(engine: str) -> Any:
+        raise ImportError(f"cannot import name 'app' for {engine}")
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(doctor, "EXTRAS", {})
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name in ("fastapi", "uvicorn", "mlx_lm") else find(name)
+    )
+    found = report(capsys)
+    assert found == {
+        "serve mlx-lm": {"name": "mlx-lm", "status": "missing", "detail": "needs mlx_lm: pip install 'logitkit[mlx]'"},
+        "serve llama-cpp": {
+            "name": "llama-cpp",
+            "status": "missing",
+            "detail": "needs fastapi, uvicorn: pip install 'logitkit[llama-cpp,serve]'",
+        },
+        "serve transformers": {
+            "name": "transformers",
+            "status": "missing",
+            "detail": "needs fastapi, uvicorn: pip install 'logitkit[transformers,serve]'",
+        },
+    }
+    monkeypatch.setattr(importlib.util, "find_spec", find)
+    monkeypatch.setattr(doctor, "server_of", loaded)
+    broken = report(capsys, status=1)["serve llama-cpp"]
+    assert (broken["status"], broken["detail"]) == ("broken", "ImportError: cannot import name 'app' for llama-cpp")
 
 
 def test_what_is_missing_old_or_broken_is_said(

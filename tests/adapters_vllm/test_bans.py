@@ -16,9 +16,9 @@ import torch
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
-from logitkit_adapters.vllm.bans import NO_BANS, EngineBans, engine_bans
-from logitkit_adapters.vllm.configurations import Configurations
-from logitkit_adapters.vllm.parameters import asked
+from logitkit_adapters.admission.bans import NO_BANS, EngineBans
+from logitkit_adapters.admission.configurations import Configurations
+from logitkit_adapters.vllm.parameters import asked, engine_bans
 
 TOKENS = [*(bytes([byte]) for byte in range(256)), b'"}', b"}}", b"ab", None, None]
 AND_QUOTE, TWO, AB, EOS = 256, 257, 258, 259

@@ -45,7 +45,7 @@ class Request:
 
 @cache
 def _configurations() -> Any:
-    from logitkit_adapters.vllm.configurations import Configurations
+    from logitkit_adapters.admission.configurations import Configurations
 
     return Configurations(vocabulary())
 

@@ -9,15 +9,9 @@ from typing import Any
 
 import pytest
 
+from logitkit_adapters.admission.clients import NOBODY, Client
 from logitkit_adapters.vllm import internals
-from logitkit_adapters.vllm.clients import (
-    NOBODY,
-    Client,
-    NotedClient,
-    current_client,
-    install_client_notes,
-    retry_after,
-)
+from logitkit_adapters.vllm.clients import NotedClient, current_client, install_client_notes, retry_after
 
 
 def scope(host: str | None = "203.0.113.7", **headers: str) -> dict[str, Any]:

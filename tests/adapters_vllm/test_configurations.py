@@ -18,13 +18,16 @@ from logitkit.configuration import installed_kinds
 from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit.runtime.registry_user import RegistryUser
 from logitkit.runtime.shared import shared_by
+from logitkit_adapters.admission import configurations as compiling
+from logitkit_adapters.admission import verdicts
+from logitkit_adapters.admission.asked import DOCUMENTS, Asked
+from logitkit_adapters.admission.bans import NO_BANS, EngineBans
+from logitkit_adapters.admission.configurations import AUTOMATON_BYTES, Configurations, any_vocabulary
+from logitkit_adapters.admission.verdicts import Verdict, Verdicts
 from logitkit_adapters.hooks.recent import ENTRY_BYTES, Recent
-from logitkit_adapters.vllm import configurations as configurations_module
-from logitkit_adapters.vllm import verdicts
-from logitkit_adapters.vllm.bans import NO_BANS, EngineBans
-from logitkit_adapters.vllm.configurations import Configurations
-from logitkit_adapters.vllm.parameters import DOCUMENTS, Asked, asked
-from logitkit_adapters.vllm.verdicts import Verdict, Verdicts
+from logitkit_adapters.vllm import configurations as engines
+from logitkit_adapters.vllm.configurations import check_configuration
+from logitkit_adapters.vllm.parameters import asked
 
 TOKENS = [*(bytes([byte]) for byte in range(256)), None]
 
@@ -47,7 +50,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         return call
 
     monkeypatch.setattr(json, "loads", counted("read", json.loads))
-    monkeypatch.setattr(configurations_module, "from_config", counted("compiled", lk.from_config))
+    monkeypatch.setattr(compiling, "from_config", counted("compiled", lk.from_config))
     return counts
 
 
@@ -254,16 +257,16 @@ def test_a_language_is_refused_beside_a_grammar_of_the_engine(configurations: Co
     what = asked(params(config))
     assert what is not None
     for _ in range(2):
-        configurations.check(what)
+        check_configuration(configurations, what, beside_grammar=False)
         with pytest.raises(ConfigurationError, match="Give one of them"):
-            configurations.check(what, beside_grammar=True)
+            check_configuration(configurations, what, beside_grammar=True)
 
 
 @pytest.mark.parametrize("config", ['{"top_k": 5}', '{"ban_tokens": [97]}', '{"banned_strings": ["a"]}', "{}"])
 def test_all_else_goes_with_a_grammar_of_the_engine(configurations: Configurations, config: str) -> None:
     what = asked(params(config))
     assert what is not None
-    configurations.check(what, beside_grammar=True)
+    check_configuration(configurations, what, beside_grammar=True)
 
 
 def test_a_cache_keeps_what_was_used_last() -> None:
@@ -335,11 +338,11 @@ def test_bans_of_a_request_count_where_its_processor_is_kept(configurations: Con
 
 def test_an_engine_s_own_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     vocabulary = lk.Vocabulary([*TOKENS, b"engine"], eos_ids=[256])
-    monkeypatch.setattr(configurations_module, "engine_vocabulary", lambda config: vocabulary)
+    monkeypatch.setattr(engines, "engine_vocabulary", lambda config: vocabulary)
     engine = Engine()
-    found = configurations_module.configurations_of(engine)
-    assert configurations_module.configurations_of(engine) is found
-    assert shared_by(vocabulary).cached_bytes == configurations_module.AUTOMATON_BYTES <= 2**26
+    found = engines.configurations_of(engine)
+    assert engines.configurations_of(engine) is found
+    assert shared_by(vocabulary).cached_bytes == AUTOMATON_BYTES <= 2**26
     assert found.processors.limit <= 2**26
     assert found.verdicts.limit <= 2**26
     assert found.verdicts._allowed.limit + found.verdicts._refused.limit == found.verdicts.limit
@@ -353,4 +356,4 @@ def test_eos_ids_that_leave_out_one_of_the_engine_are_refused() -> None:
         LogitkitError, match=r"at the ids \[256, 257\], but MinNewTokens knows the EOS ids \[256\] only"
     ):
         check(two_ends, {"min_new_tokens": {"n": 5, "eos_ids": [256]}, "regex": "a"})
-    check(Configurations(configurations_module.any_vocabulary()), {"min_new_tokens": {"n": 5, "eos_ids": [2]}})
+    check(Configurations(any_vocabulary()), {"min_new_tokens": {"n": 5, "eos_ids": [2]}})

@@ -15,8 +15,8 @@ import pytest
 
 import logitkit as lk
 from logitkit.errors import BankFull
+from logitkit_adapters.admission.configurations import Configurations
 from logitkit_adapters.vllm import watching
-from logitkit_adapters.vllm.configurations import Configurations
 from logitkit_adapters.vllm.early_ends import ends_early, leaves_language
 from logitkit_adapters.vllm.parameters import asked
 from tests.adapters_vllm import engine

@@ -11,9 +11,10 @@ import openai
 import pytest
 
 from logitkit.errors import ConfigurationError
-from logitkit_adapters.vllm.configurations import Configurations, any_vocabulary
+from logitkit_adapters.admission.configurations import Configurations, any_vocabulary
 from logitkit_adapters.vllm.mistakes import check_body, check_extra_args
 from logitkit_adapters.vllm.parameters import asked
+from logitkit_adapters.vllm.settings import vllm_limits
 
 TEXT = '{"regex": "[0-9]+"}'
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -177,7 +178,7 @@ def test_a_true_prompt_is_not_longer_than_the_prompt(llm: Any, client: openai.Op
 def refusal(config: Any) -> str:
     what = asked(SimpleNamespace(extra_args={"logitkit": config}, max_tokens=16))
     assert what is not None
-    found = Configurations(any_vocabulary()).judge(what).refusal
+    found = Configurations(any_vocabulary(), settings=vllm_limits).judge(what).refusal
     assert found is not None
     return found
 

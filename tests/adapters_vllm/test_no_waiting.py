@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import logitkit as lk
 from logitkit.batching import ORDER, steps_of
-from logitkit_adapters.vllm.configurations import Configurations
+from logitkit_adapters.admission.configurations import Configurations
 from logitkit_adapters.vllm.v2 import V2Slots
 from tests.adapters_vllm.slots import SLOTS, Runner
 from tests.batches import COLUMNS

@@ -11,8 +11,9 @@ import torch
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
-from logitkit_adapters.vllm.configurations import Configurations
-from logitkit_adapters.vllm.parameters import Asked
+from logitkit_adapters.admission.asked import Asked
+from logitkit_adapters.admission.configurations import Configurations
+from logitkit_adapters.vllm.configurations import check_configuration
 from logitkit_adapters.vllm.v1 import V1Rows
 from logitkit_adapters.vllm.v2 import V2Slots
 from tests.adapters_vllm.slots import Runner
@@ -105,6 +106,6 @@ def test_a_device_that_is_not_supported_is_refused() -> None:
 
 def test_a_constraint_is_refused_beside_a_grammar_of_vllm() -> None:
     configurations = Configurations(vocabulary())
-    configurations.check(asked({"own_top_a": 0.5}), beside_grammar=True)
+    check_configuration(configurations, asked({"own_top_a": 0.5}), beside_grammar=True)
     with pytest.raises(ConfigurationError, match="Give one of them"):
-        configurations.check(asked(CONFIGS[0]), beside_grammar=True)
+        check_configuration(configurations, asked(CONFIGS[0]), beside_grammar=True)

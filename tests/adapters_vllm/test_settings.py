@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,16 @@ import pytest
 import logitkit as lk
 from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS
-from logitkit_adapters.vllm.settings import DEFAULTS, settings
+from logitkit_adapters.vllm.settings import check_variables, settings, vllm_limits
 from tests.adapters_vllm import engine
 from tests.adapters_vllm.test_starts import ALONE, without_bytes
 
 
 @pytest.fixture(autouse=True)
 def defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in DEFAULTS:
-        monkeypatch.delenv(name, raising=False)
+    for name in [*os.environ]:
+        if name.startswith(("LOGITKIT_VLLM_", "LOGITKIT_SERVER_")):
+            monkeypatch.delenv(name)
 
 
 def check(config: Any) -> None:
@@ -32,15 +34,31 @@ def check(config: Any) -> None:
 
 def test_defaults() -> None:
     found = settings()
-    assert (found.enabled, found.limits, found.characters) == (True, lk.Limits(), 2**20)
+    assert (found.enabled, found.server.limits, found.server.characters) == (True, lk.Limits(), 2**20)
     assert not found.reads_openai_fields
-    assert (found.waiting, found.seconds) == (64, 60)
-    assert 1 <= found.processes <= 4
+    assert (found.server.waiting, found.server.seconds) == (64, 60)
+    assert 1 <= found.server.processes <= 4
+    check_variables()
+
+
+def test_limits_of_all_servers_hold_here_unless_vllm_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGITKIT_SERVER_MAX_WAITING", "7")
+    monkeypatch.setenv("LOGITKIT_SERVER_MAX_SECONDS", "8")
+    monkeypatch.setenv("LOGITKIT_VLLM_MAX_SECONDS", "9")
+    assert (vllm_limits().waiting, vllm_limits().seconds) == (7, 9)
+    check_variables()
+
+
+@pytest.mark.parametrize("name", ["LOGITKIT_VLLM_MAX_WROK", "LOGITKIT_VLLM_RESPONSEFORMAT", "LOGITKIT_SERVER_PLUGIN"])
+def test_an_unknown_variable_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "5")
+    with pytest.raises(ConfigurationError, match=f"the environment variable {name} is not a setting; allowed are"):
+        check_variables()
 
 
 def test_a_kind_keeps_its_own_limits_where_none_are_set() -> None:
     """Such as lists of banned strings, which may have more states: kinds ask whether the limits are this very object."""
-    assert settings().limits is DEFAULT_LIMITS
+    assert settings().server.limits is DEFAULT_LIMITS
 
 
 def test_limits_are_the_operator_s(monkeypatch: pytest.MonkeyPatch) -> None:

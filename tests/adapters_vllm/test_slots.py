@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 import torch
 
-from logitkit_adapters.vllm.configurations import Configurations
+from logitkit_adapters.admission.configurations import Configurations
 from logitkit_adapters.vllm.v1 import V1Rows
 from logitkit_adapters.vllm.v2 import V2Slots
 from tests.adapters_vllm.slots import SLOTS, Runner

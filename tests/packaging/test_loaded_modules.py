@@ -1,4 +1,4 @@
-"""A hook loads what it needs, and no sessions, tools or schemas."""
+"""A hook loads what it needs, and no sessions, tools or schemas; a server loads nothing of another engine's package."""
 
 from __future__ import annotations
 
@@ -34,6 +34,19 @@ def test_a_hook_loads_few_modules(engine: str) -> None:
     found = loaded_by(f"import logitkit\n{ENGINES[engine]}\nlogitkit.Regex")
     assert len(found) <= MOST_WITH_PATTERN
     assert not [name for name in found if name.startswith(NOT_LOADED)]
+
+
+@pytest.mark.parametrize("server", ["mlx_lm_server", "llama_cpp_server", "transformers_server"])
+def test_a_server_loads_nothing_of_the_package_for_vllm(server: str) -> None:
+    found = loaded_by(f"import logitkit_adapters.serving.{server}")
+    assert "logitkit_adapters.admission.compiler" in found
+    assert not [name for name in found if name.startswith("logitkit_adapters.vllm")]
+
+
+def test_a_process_that_compiles_loads_no_server_and_no_engine() -> None:
+    found = loaded_by("import logitkit_adapters.admission.compile_process")
+    packages = {name.split(".")[1] for name in found if name.startswith("logitkit_adapters.")}
+    assert packages == {"admission", "hooks"}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

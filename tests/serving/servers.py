@@ -104,7 +104,7 @@ def served(engine: str, folder: Path, *more: str) -> Iterator[Server]:
     command = [sys.executable, "-c", MAIN, "serve", "--tool-format", "hermes", engine, *arguments, *more]
     command += ["--port", str(port)]
     environment = {"PYTHONPATH": os.pathsep.join(ROOTS), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    environment["LOGITKIT_VLLM_PROCESSES"] = "1"
+    environment["LOGITKIT_SERVER_PROCESSES"] = "1"
     (folder / "hub").mkdir()  # which servers search for models
     environment["HF_HOME"] = str(folder)
     with (

@@ -43,7 +43,7 @@ def test_verdicts(admission: Admission) -> None:
     ("config", "names", "message", "parameter"),
     [
         ({"regex": "("}, {}, "missing )", "logitkit"),
-        ({"regex": "(a|b)*a(a|b){40}"}, {}, "LOGITKIT_VLLM_MAX_", "logitkit"),
+        ({"regex": "(a|b)*a(a|b){40}"}, {}, "LOGITKIT_SERVER_MAX_", "logitkit"),
         ({"choice": 5}, {}, "logitkit['choice'] is 5", "logitkit"),
         ({"reg": 5}, {}, "logitkit has the unknown key 'reg'", "logitkit"),
         (
@@ -65,7 +65,7 @@ def test_refusals(admission: Admission, config: Any, names: Any, message: str, p
 
 
 def test_too_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOGITKIT_VLLM_MAX_WAITING", "1")
+    monkeypatch.setenv("LOGITKIT_SERVER_MAX_WAITING", "1")
     admission, busy = Admission(VOCABULARY, forks=False), threading.Event()
     thread: Any = admission._thread
     thread.submit(busy.wait)

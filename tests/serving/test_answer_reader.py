@@ -57,6 +57,43 @@ def test_text_ends_before_the_first_stop(draw: st.DataObject, text: str, stops: 
     assert reader.finish_reason("length") == ("stop" if ends else "length")
 
 
+@settings(max_examples=examples(300), deadline=None)
+@given(
+    st.data(),
+    st.binary(max_size=3),
+    st.text("abé€", max_size=30),
+    st.lists(st.text("abé", min_size=1, max_size=4), max_size=3),
+)
+def test_tokens_of_a_stop_are_not_tokens_of_the_text(
+    draw: st.DataObject, before: bytes, text: str, stops: list[str]
+) -> None:
+    reader = AnswerReader(ServedRequest(stops=tuple(stops)), VOCABULARY)
+    spelled = before + text.encode()
+    ids = split(draw, spelled)
+    message_of(reader, ids)
+    found = [
+        (spelled.index(stop.encode()) + len(stop.encode()), spelled.index(stop.encode()))
+        for stop in stops
+        if stop.encode() in spelled
+    ]
+    begin = min(found)[1] if found else len(spelled)
+    begins = [len(b"".join(TOKENS[token] for token in ids[:i])) for i in range(len(ids))]
+    assert reader.text_tokens == sum(each < begin for each in begins)
+
+
+def test_tokens_of_a_stop_after_a_call_and_reasoning() -> None:
+    special = lk.Vocabulary([*VOCABULARY.tokens, None], eos_ids=[EOS], special={"<end>": VOCABULARY.size})
+    reader = AnswerReader(ServedRequest(stops=("<end>",)), special)
+    message_of(reader, [*b"Yes", VOCABULARY.size])
+    assert (reader.stopped, reader.text_tokens) == (True, 3)
+
+    tools = lk.Tools([SAVE], "hermes", reasoning=True)
+    reader = AnswerReader(ServedRequest(tools=tools, stops=("stop", "\n\n\n")), VOCABULARY)
+    begun = b"<think>\nI stop.</think>\n\n"
+    message, _ = message_of(reader, [*begun, *b"Now stop.", EOS])
+    assert (message["content"], reader.text_tokens) == ("Now ", len(begun) + len("Now "))
+
+
 VALUES = st.fixed_dictionaries({"text": st.text(max_size=8), "many": st.integers(-99, 99)})
 
 

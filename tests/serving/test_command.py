@@ -33,6 +33,15 @@ def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixtu
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("name", "value"), [("MAX_WORK", "0"), ("MAX_WROK", "5")])
+def test_a_wrong_limit_in_the_environment(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(f"LOGITKIT_SERVER_{name}", value)
+    assert main(["serve", "mlx-lm", "--model", "no/such"]) == 2
+    assert f"the environment variable LOGITKIT_SERVER_{name} is" in capsys.readouterr().err
+
+
 def test_a_package_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "fastapi" else find(name))

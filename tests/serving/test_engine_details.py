@@ -80,6 +80,94 @@ def test_mlx_lm_refuses_what_could_hide_a_constraint(
     assert message in said
 
 
+@pytest.fixture
+def llama_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change the methods of `Llama` as the server does, for one test."""
+    llama_cpp = pytest.importorskip("llama_cpp")
+    pytest.importorskip("llama_cpp.server.app")
+    from logitkit_adapters.serving.llama_cpp_server import install
+
+    for name in ("generate", "create_completion", "create_chat_completion", "__call__"):
+        monkeypatch.setattr(llama_cpp.Llama, name, getattr(llama_cpp.Llama, name))
+    install.__wrapped__()
+
+
+@pytest.fixture(scope="module")
+def gguf(tmp_path_factory: pytest.TempPathFactory) -> str:
+    from logitkit_adapters.demo import model_dir
+    from logitkit_adapters.demo.gguf_model import convert
+
+    file = tmp_path_factory.mktemp("gguf") / "demo.gguf"
+    file.write_bytes(convert(model_dir()))
+    return str(file)
+
+
+def completed(llama: Any, asked: ServedRequest, **more: Any) -> Any:
+    """Return the choice of a completion for an admitted request."""
+    from logitkit_adapters.llama_cpp import vocabulary
+    from logitkit_adapters.serving.middleware import AdmittedRequest, _admitted
+
+    token = _admitted.set(AdmittedRequest(asked, SimpleNamespace(vocabulary=vocabulary(llama)), None))  # type: ignore[arg-type]
+    try:
+        return llama("The price of", max_tokens=20, temperature=0, **more)["choices"][0]
+    finally:
+        _admitted.reset(token)
+
+
+@pytest.mark.usefixtures("llama_methods")
+def test_llama_cpp_gives_no_probabilities_for_a_stop(gguf: str) -> None:
+    import llama_cpp
+
+    llama = llama_cpp.Llama(gguf, n_ctx=256, logits_all=True, verbose=False)
+    whole = llama("The price of", max_tokens=20, temperature=0, logprobs=1)["choices"][0]
+    text, names = whole["text"], ("tokens", "token_logprobs", "top_logprobs", "text_offset")
+    for begin, length in ((3, 1), (6, 5), (9, 3)):
+        stop = text[begin : begin + length]
+        found = completed(llama, ServedRequest(stops=(stop,)), logprobs=1)
+        assert found["text"] == text[: text.index(stop)]
+        end = len("The price of") + text.index(stop)
+        count = sum(offset < end for offset in whole["logprobs"]["text_offset"])
+        assert {name: found["logprobs"][name] for name in names[::3]} == {
+            name: whole["logprobs"][name][:count] for name in names[::3]
+        }
+        assert {len(found["logprobs"][name]) for name in names} == {count}
+    assert (
+        completed(llama, ServedRequest(stops=("§",)), logprobs=1)["logprobs"]["tokens"] == whole["logprobs"]["tokens"]
+    )
+
+
+@pytest.mark.usefixtures("llama_methods")
+def test_llama_cpp_with_drafts_has_stops_only(gguf: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import llama_cpp
+    from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
+    from llama_cpp.server.settings import ModelSettings
+
+    from logitkit_adapters.serving.llama_cpp_server import LlamaCppModels
+
+    monkeypatch.setattr(served_model, "Admission", partial(Admission, forks=False))
+    chosen = {
+        "plain": ModelSettings(model=gguf),
+        "drafting": ModelSettings(model=gguf, draft_model="prompt-lookup-decoding"),
+    }
+    models = LlamaCppModels(
+        SimpleNamespace(_model_settings_dict=chosen, _default_model_alias="plain"), Options("hermes")
+    )
+    asked = {"response_format": {"type": "json_object"}}
+    assert models.of({}).read(asked) is not None
+    drafting = models.of({"model": "drafting"})
+    with pytest.raises(RefusedRequest, match=r"runs with --draft_model, .* start the server without --draft_model"):
+        drafting.read(asked)
+    stopped = drafting.read({"stop": "e"})
+    assert stopped is not None
+
+    text = llama_cpp.Llama(gguf, n_ctx=256, verbose=False)("The price of", max_tokens=20, temperature=0)["choices"][0][
+        "text"
+    ]
+    draft = LlamaPromptLookupDecoding(num_pred_tokens=2)
+    llama = llama_cpp.Llama(gguf, n_ctx=256, draft_model=draft, verbose=False)
+    assert completed(llama, stopped)["text"] == text.partition("e")[0] != text
+
+
 def test_mlx_lm_keeps_a_model_that_a_request_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mlx_lm")
     from logitkit_adapters.serving.mlx_lm_models import MlxLmModels

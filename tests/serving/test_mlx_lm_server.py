@@ -9,6 +9,7 @@ from typing import Any
 import mlx.core as mx
 import openai
 import pytest
+from transformers import AutoTokenizer
 
 from logitkit_adapters.demo import model_dir
 from logitkit_adapters.serving.guarded_hook import GuardedHook
@@ -55,6 +56,23 @@ def test_probabilities_of_tokens(server: Server) -> None:
     found = answer.choices[0].logprobs.content
     assert len(found) == answer.usage.completion_tokens
     assert found[-1].logprob == pytest.approx(0, abs=1e-5)  # nothing but EOS is possible
+
+
+@only_mlx_lm
+@pytest.mark.parametrize("top", [0, 2])
+def test_a_stop_has_no_probabilities(server: Server, top: int) -> None:
+    asked: Any = {"max_tokens": 24, "logprobs": True, "top_logprobs": top, "temperature": 0}
+    whole = server.chat("The price of", **asked, extra_body={"logitkit": {"top_k": 1}}).choices[0]
+    text = whole.message.content
+    stop = text[6:11]
+    short = server.chat("The price of", **asked, stop=stop).choices[0]
+    assert short.message.content == text[: text.index(stop)]
+    ids = [[each.id] for each in whole.logprobs.content]
+    spelled = AutoTokenizer.from_pretrained(model_dir()).batch_decode(ids, skip_special_tokens=True)
+    assert "".join(spelled) == text
+    begins = [len("".join(spelled[:i])) for i in range(len(spelled))]
+    kept = [each for each, begin in zip(whole.logprobs.content, begins, strict=True) if begin < text.index(stop)]
+    assert [each.id for each in short.logprobs.content] == [each.id for each in kept]
 
 
 @only_mlx_lm

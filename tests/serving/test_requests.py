@@ -113,6 +113,10 @@ def test_the_text_closes_within_the_limit_if_it_can() -> None:
     [
         ({"response_format": {"type": "json_schema"}}, "response_format"),
         ({"response_format": "json"}, "response_format"),
+        ({"response_format": {"type": "json_object", "json_schema": {"schema": SCHEMA}}}, "response_format"),
+        ({"response_format": {**FORMAT, "schema": SCHEMA}}, "response_format"),
+        ({"response_format": {**FORMAT, "type": "text"}}, "response_format"),
+        ({"response_format": {"type": "text", "schema": {}}}, "response_format"),
         ({"tools": "x"}, "tools"),
         ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools"),
         ({"tools": [ONE, ONE]}, "tools"),

@@ -1,4 +1,4 @@
-"""`logitkit doctor`: the engines that are installed, and whether logitkit works in them."""
+"""`logitkit doctor`: the engines that are installed, whether logitkit works in them, and which servers can be started."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from time import perf_counter
 from typing import Any
 
+from logitkit_adapters.cli.serve import ENGINES, missing_modules, server_of
 from logitkit_adapters.cli.usage import add_command, ctrl_c_exits, write_results
 
 __all__ = ["add", "run"]
@@ -41,13 +42,13 @@ def add(commands: Any) -> None:
     Args:
         commands: The commands of the parser.
     """
-    says = "find the installed engines, and test each by generating a few constrained tokens"
+    says = "find the installed engines and servers, and test each engine by generating a few constrained tokens"
     parser = add_command(commands, "doctor", says, run)
     parser.add_argument("--slow", action="store_true", help="test vLLM too, which takes a minute to start")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command, and return its exit status: 1 if an installed engine is too old or fails.
+    """Run the command, and return its exit status: 1 if an installed engine is too old, or if an engine or its server fails.
 
     Args:
         arguments: The parsed arguments.
@@ -63,16 +64,22 @@ def run(arguments: argparse.Namespace) -> int:
     for name in EXTRAS:
         console.step(f"testing {name}")
         packages.append(_examined(name, arguments.slow))
+    servers = []
+    for name in ENGINES:
+        console.step(f"loading the server of {name}")
+        servers.append(_examined_server(name))
     report = {
         "logitkit": logitkit.__version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "packages": packages,
+        "servers": servers,
     }
     head = f"logitkit {report['logitkit']}, Python {report['python']}, torch {report['torch']}"
     rows = (f"{p['name']:17} {p['version'] or '-':10} {p['status']:8} {p['detail']}" for p in packages)
-    write_results(arguments.json, report, [head, *rows])
-    return 1 if any(package["status"] in ("broken", "too old") for package in packages) else 0
+    starts = (f"{'serve ' + s['name']:28} {s['status']:8} {s['detail']}" for s in servers)
+    write_results(arguments.json, report, [head, *rows, *starts])
+    return 1 if any(found["status"] in ("broken", "too old") for found in (*packages, *servers)) else 0
 
 
 def _examined(name: str, slow: bool) -> dict[str, Any]:
@@ -99,6 +106,21 @@ def _examined(name: str, slow: bool) -> dict[str, Any]:
     works = re.fullmatch(PATTERN, text) is not None
     took = f"wrote {text!r} for {PATTERN} in {perf_counter() - begin:.1f} s"
     return {**found, "status": "works" if works else "broken", "detail": took}
+
+
+def _examined_server(engine: str) -> dict[str, Any]:
+    """Return the name of an engine, whether its server can be started, and how, or what is missing."""
+    found, chosen = {"name": engine}, ENGINES[engine]
+    missing = missing_modules(engine)
+    if missing:
+        detail = f"needs {', '.join(missing)}: pip install '{chosen.install}'"
+        return {**found, "status": "missing", "detail": detail}
+    try:
+        with ctrl_c_exits():
+            server_of(engine)
+    except Exception as error:  # noqa: BLE001 - a broken installation may raise anything
+        return {**found, "status": "broken", "detail": f"{type(error).__name__}: {error}".splitlines()[0]}
+    return {**found, "status": "ready", "detail": f"logitkit serve {engine} {chosen.example}"}
 
 
 def _version(name: str) -> str | None:

@@ -6,11 +6,12 @@ import argparse
 import importlib.util
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from logitkit_adapters.cli.usage import UsageError, ctrl_c_exits
 
-__all__ = ["add", "run"]
+__all__ = ["ENGINES", "add", "missing_modules", "run", "server_of"]
 
 
 class ServerEngine(NamedTuple):
@@ -20,22 +21,25 @@ class ServerEngine(NamedTuple):
         module: The module of ours that starts it.
         needs: The modules that it needs.
         install: The package to install if one of them is missing.
+        example: The arguments with which it starts.
     """
 
     module: str
     needs: tuple[str, ...]
     install: str
+    example: str
 
 
 ENGINES = {
-    "mlx-lm": ServerEngine("mlx_lm_server", ("mlx_lm",), "logitkit[mlx]"),
+    "mlx-lm": ServerEngine("mlx_lm_server", ("mlx_lm",), "logitkit[mlx]", "--model MODEL"),
     "llama-cpp": ServerEngine(
         "llama_cpp_server",
         ("llama_cpp", "fastapi", "uvicorn", "sse_starlette", "starlette_context", "pydantic_settings"),
         "logitkit[llama-cpp,serve]",
+        "--model FILE.gguf",
     ),
     "transformers": ServerEngine(
-        "transformers_server", ("transformers", "fastapi", "uvicorn", "openai"), "logitkit[transformers,serve]"
+        "transformers_server", ("transformers", "fastapi", "uvicorn", "openai"), "logitkit[transformers,serve]", "MODEL"
     ),
 }
 
@@ -52,7 +56,7 @@ def add(commands: Any) -> None:
         allow_abbrev=False,
         help=says,
         description=f"{says[0].upper()}{says[1:]}. It listens on 127.0.0.1 unless --host is among the arguments of the engine. "
-        "The limits on configurations are those of vLLM's plugin, in the same environment variables (LOGITKIT_VLLM_...).",
+        "The limits on configurations are environment variables (LOGITKIT_SERVER_MAX_WORK and others).",
     )
     parser.add_argument(
         "--tool-format",
@@ -76,22 +80,46 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises:
         UsageError: The engine is not installed, or the format is not known.
-        LogitkitError: The server cannot be started.
+        LogitkitError: The server cannot be started, or a limit in the environment is not allowed.
     """
-    chosen = ENGINES[arguments.engine]
-    missing = next((name for name in chosen.needs if importlib.util.find_spec(name) is None), None)
-    if missing is not None:
-        raise UsageError(f"logitkit serve {arguments.engine} needs {missing}: pip install '{chosen.install}'")
+    missing = missing_modules(arguments.engine)
+    if missing:
+        install = ENGINES[arguments.engine].install
+        raise UsageError(f"logitkit serve {arguments.engine} needs {', '.join(missing)}: pip install '{install}'")
     with ctrl_c_exits():
         from logitkit.tools.formats import TOOL_FORMATS
+        from logitkit_adapters.admission.settings import check_names, server_settings
         from logitkit_adapters.serving.served_model import Options
 
-        server = import_module(f"logitkit_adapters.serving.{chosen.module}")
+        server = server_of(arguments.engine)
     if arguments.tool_format not in ("auto", *TOOL_FORMATS):
         allowed = ", ".join(["auto", *TOOL_FORMATS])
         raise UsageError(f"--tool-format is {arguments.tool_format!r}; allowed are {allowed}")
+    check_names()
+    server_settings()
     server.main(own_arguments(arguments.arguments), Options(arguments.tool_format, arguments.reasoning))
     return 0
+
+
+def missing_modules(engine: str) -> list[str]:
+    """Return the modules that the server of an engine needs and that are not installed.
+
+    Args:
+        engine: The name of the engine, a key of `ENGINES`.
+    """
+    return [name for name in ENGINES[engine].needs if importlib.util.find_spec(name) is None]
+
+
+def server_of(engine: str) -> ModuleType:
+    """Return the module whose `main` starts the server of an engine.
+
+    Args:
+        engine: The name of the engine, a key of `ENGINES`.
+
+    Raises:
+        ImportError: The installed engine lacks something that the module needs.
+    """
+    return import_module(f"logitkit_adapters.serving.{ENGINES[engine].module}")
 
 
 def own_arguments(given: Sequence[str]) -> list[str]:

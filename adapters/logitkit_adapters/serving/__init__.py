@@ -4,7 +4,7 @@ A request with `response_format`, `tools`, `stop` or `logitkit` passes these ste
 
 refusals       errors, as OpenAI's clients read them
 requests       the body of a request becomes a configuration, tools and stops (response_formats, tool_choices)
-admission      the configuration is checked and compiled in other processes, within the limits of the operator
+admission      the configuration is checked and compiled in other processes, by `logitkit_adapters.admission`
 served_model   the vocabulary, the format of calls and the admission of a model
 answer_reader  generated tokens become OpenAI's deltas: text before a stop, reasoning, calls of tools
 messages       deltas together are a message

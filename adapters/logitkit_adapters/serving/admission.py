@@ -1,4 +1,4 @@
-"""Checks and compiles the configurations of a server's requests, with the processes and the limits of vLLM's plugin.
+"""Checks and compiles the configurations of a server's requests, with `logitkit_adapters.admission`.
 
 A configuration is compiled in another process, whose time is limited, and which writes its automata to files. So neither the
 threads that generate nor the event loop of a server wait for it. Where a process cannot fork safely, as on macOS and Windows, one
@@ -20,23 +20,22 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from http import HTTPStatus
-from types import SimpleNamespace
 from typing import Any
 
 from logitkit.errors import LogitkitError
 from logitkit.protocol.processor import Processor
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary import Vocabulary
+from logitkit_adapters.admission.asked import Asked
+from logitkit_adapters.admission.clients import NOBODY, Client
+from logitkit_adapters.admission.compiled import files_of
+from logitkit_adapters.admission.compiler import CLOSED, CompileFailed, Compiler
+from logitkit_adapters.admission.configurations import AUTOMATON_BYTES, Configurations
+from logitkit_adapters.admission.jobs import Unavailable
+from logitkit_adapters.admission.settings import server_settings
+from logitkit_adapters.admission.verdicts import Verdict
 from logitkit_adapters.serving.refusals import RefusedRequest
 from logitkit_adapters.serving.requests import ServedRequest
-from logitkit_adapters.vllm.clients import NOBODY, Client
-from logitkit_adapters.vllm.compiled import files_of
-from logitkit_adapters.vllm.compiler import CLOSED, CompileFailed, Compiler
-from logitkit_adapters.vllm.configurations import AUTOMATON_BYTES, Configurations
-from logitkit_adapters.vllm.jobs import Unavailable
-from logitkit_adapters.vllm.parameters import Asked
-from logitkit_adapters.vllm.settings import settings
-from logitkit_adapters.vllm.verdicts import Verdict
 
 __all__ = ["Admission"]
 
@@ -56,7 +55,7 @@ class Admission:
 
     def __init__(self, vocabulary: Vocabulary, *, forks: bool = FORKS) -> None:
         self._configurations = Configurations(vocabulary, device="cpu")
-        chosen = settings()
+        chosen = server_settings()
         self._compiler: Compiler | None = None
         self._thread = None if forks else ThreadPoolExecutor(1, "logitkit-compile")
         # Requests that wait for the thread.
@@ -65,14 +64,12 @@ class Admission:
         shared.cached_bytes = AUTOMATON_BYTES
         if forks:
             # The processes write automata to files, which this process reads.
-            shared.files = files_of(vocabulary, SimpleNamespace(instance_id=uuid.uuid4().hex))
+            shared.files = files_of(vocabulary, uuid.uuid4().hex)
             self._compiler = Compiler(
                 vocabulary,
                 None if shared.files is None else shared.files.folder,
                 self._configurations.verdicts.put,
-                most=chosen.waiting,
-                patience=chosen.seconds,
-                processes=chosen.processes,
+                chosen,
                 device="cpu",
             )
             weakref.finalize(self, self._compiler.close)
@@ -131,7 +128,7 @@ class Admission:
             return asyncio.run_coroutine_threadsafe(self._compiler.verdict(what, client), _loop())
         assert self._thread is not None
         if not self._places.acquire(blocking=False):
-            raise Unavailable(f"{settings().waiting} configurations wait to be compiled; try again later")
+            raise Unavailable(f"{server_settings().waiting} configurations wait to be compiled; try again later")
         try:
             found = self._thread.submit(self._configurations.judge, what)
         except RuntimeError:  # the thread has ended
@@ -148,7 +145,7 @@ class Admission:
 
 
 def _configurations_of(asked: ServedRequest) -> list[Asked]:
-    """Return the configurations of a request, as vLLM's plugin takes them."""
+    """Return the configurations of a request."""
     # The EOS is one of the tokens that the engine counts.
     limit = None if asked.max_tokens is None else max(1, asked.max_tokens - 1)
     texts = [json.dumps(config) for config in asked.configs]

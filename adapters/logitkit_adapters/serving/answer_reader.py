@@ -33,7 +33,7 @@ class _DeltaReader(Protocol):
     def feed(self, token: int) -> list[Delta]: ...
     def finish(self) -> list[Delta]: ...
     @property
-    def stopped(self) -> bool: ...
+    def stop(self) -> str | None: ...
 
 
 class AnswerReader:
@@ -69,11 +69,30 @@ class AnswerReader:
         else:
             self._reader = _TurnReader(asked.tools, vocabulary, (*asked.stops, *stops), reasoning)
         self._finished = self.has_calls = False
+        self._vocabulary = vocabulary
+        # All bytes, and where each token begins in them.
+        self._bytes, self._begins = bytearray(), list[int]()
+        # The content since the last reasoning or call, and the token from which on it can begin.
+        self._content, self._content_from = list[str](), 0
 
     @property
     def stopped(self) -> bool:
         """Whether a stop has ended the answer, so that the engine need not generate any more."""
-        return self._reader.stopped
+        return self._reader.stop is not None
+
+    @property
+    def text_tokens(self) -> int:
+        """How many of the tokens begin before the stop that ended the answer; all of them if none did."""
+        if self._reader.stop is None:
+            return len(self._begins)
+        stop, start = self._reader.stop.encode(), self._begins[self._content_from]
+        content = "".join(self._content).encode("utf-8", "replace")
+        begin = self._bytes.find(content + stop, start)
+        # Content with invalid bytes is not found.
+        begin = self._bytes.find(stop, start) if begin < 0 else begin + len(content)
+        if begin < 0:  # the stop is the name of a special token, which has come itself
+            return len(self._begins) - 1
+        return sum(each < begin for each in self._begins)
 
     def feed(self, token: int) -> list[Delta]:
         """Read a token, and return the deltas that it adds. After a stop, nothing is added.
@@ -81,7 +100,11 @@ class AnswerReader:
         Args:
             token: Its id; EOS adds nothing.
         """
-        return [] if self.stopped else self._noted(self._reader.feed(token))
+        if self.stopped:
+            return []
+        self._begins.append(len(self._bytes))
+        self._bytes += self._vocabulary.tokens[token] or b""
+        return self._noted(self._reader.feed(token))
 
     def finish(self) -> list[Delta]:
         """Return the deltas that were held back, because a stop or a call might have followed."""
@@ -91,7 +114,12 @@ class AnswerReader:
         return self._noted(self._reader.finish())
 
     def _noted(self, deltas: list[Delta]) -> list[Delta]:
-        self.has_calls = self.has_calls or any("tool_calls" in delta for delta in deltas)
+        for delta in deltas:
+            self.has_calls = self.has_calls or "tool_calls" in delta
+            if "content" in delta:
+                self._content.append(delta["content"])
+            else:
+                self._content, self._content_from = [], len(self._begins) - 1
         return deltas
 
     def finish_reason(self, reason: str | None) -> str:
@@ -112,8 +140,8 @@ class _TextReader:
         self._stream = TextStream(vocabulary, tuple(stops))
 
     @property
-    def stopped(self) -> bool:
-        return self._stream.stop is not None
+    def stop(self) -> str | None:
+        return _text_of(self._stream.stop)
 
     def feed(self, token: int) -> list[Delta]:
         return _content(self._stream.feed(token))
@@ -134,32 +162,33 @@ class _TurnReader:
         self._in_parts = form.arguments == "json"
         # An id that the model writes is known when its call is complete.
         self._named_by_model = any(ID in marker for marker in (form.call_begin, form.name_end, form.call_end))
-        self.stopped = False
+
+    @property
+    def stop(self) -> str | None:
+        return _text_of(self._text.stop)
 
     def feed(self, token: int) -> list[Delta]:
         return self._deltas(self._turn.feed(token))
 
     def finish(self) -> list[Delta]:
-        if self.stopped:
+        if self.stop is not None:
             return []
         events, _ = self._turn.finish()
         deltas = self._deltas(events)
         # A call that was cut off cannot be read to its end. Its beginning has been sent, or is not worth sending.
-        return deltas if self.stopped else [*deltas, *_content(self._text.finish())]
+        return deltas if self.stop is not None else [*deltas, *_content(self._text.finish())]
 
     def _deltas(self, events: Iterable[TurnEvent]) -> list[Delta]:
         found: list[Delta] = []
         for event in events:
-            if self.stopped:
+            if self.stop is not None:
                 break
             found += self._deltas_of(event)
         return found
 
     def _deltas_of(self, event: TurnEvent) -> list[Delta]:
         if isinstance(event, TextDelta):
-            text = self._text.feed(event.text.encode("utf-8", "replace"))
-            self.stopped = self._text.stop is not None
-            return _content(text)
+            return _content(self._text.feed(event.text.encode("utf-8", "replace")))
         if isinstance(event, ReasoningDelta):
             return [{self._reasoning: event.text}] if event.text else []
         if isinstance(event, CallStarted):
@@ -173,6 +202,12 @@ class _TurnReader:
         if self._in_parts and not begun:
             return []
         return [*begun, *_arguments(event.index, json.dumps(event.call.arguments, ensure_ascii=False))]
+
+
+def _text_of(stop: object) -> str | None:
+    """Return a stop of a stream whose stops are all texts."""
+    assert stop is None or isinstance(stop, str)
+    return stop
 
 
 def _content(text: str) -> list[Delta]:

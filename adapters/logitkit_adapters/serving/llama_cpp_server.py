@@ -34,6 +34,12 @@ PATHS = {"/v1/chat/completions": True, "/v1/completions": False, COPILOT: False}
 # The server's own default, for completions only: a chat is as long as its context allows.
 COMPLETION_TOKENS = 16
 
+# Why nothing but stops goes with drafts.
+DRAFTS = (
+    "the server runs with --draft_model, and llama-cpp-python shows drafts to processors as if they were text, so "
+    "response_format, tools and logitkit cannot be enforced; leave them out, or start the server without --draft_model"
+)
+
 # Formats of chats in which llama-cpp-python itself writes prompts and grammars of tools.
 OWN_TOOLS = ("functionary", "chatml-function-calling")
 
@@ -117,7 +123,9 @@ class LlamaCppModels:
     def _read(self, settings: Any) -> ServedModel:
         only_tokens = settings.model_copy(update={"vocab_only": True, "verbose": False, "draft_model": None})
         llama = engine_app.LlamaProxy.load_llama_from_model_settings(only_tokens)
-        return ServedModel(vocabulary(llama), llama.metadata.get("tokenizer.chat_template"), self._options)
+        template = llama.metadata.get("tokenizer.chat_template")
+        only_stops = None if settings.draft_model is None else DRAFTS
+        return ServedModel(vocabulary(llama), template, self._options, only_stops=only_stops)
 
 
 class Recorder:
@@ -131,6 +139,8 @@ class Recorder:
         self._request = request
         self.reader: AnswerReader = request.reader()
         self.deltas: list[Delta] = []
+        # How many tokens the engine writes.
+        self._passed, self._ends = 0, frozenset(request.model.vocabulary.eos_ids)
 
     def __call__(self, _: Any, scores: Any) -> Any:
         """Return the scores as they are."""
@@ -145,9 +155,18 @@ class Recorder:
         """Read the tokens of a generation as they pass, up to a stop."""
         for token in tokens:
             self.deltas += self.reader.feed(token)
+            # The engine counts the last token too if some of its text comes before the stop.
+            if self.reader.stopped and self.reader.text_tokens <= self._passed:
+                return
+            self._passed += token not in self._ends
+            yield token
             if self.reader.stopped:
                 return
-            yield token
+
+    @property
+    def tokens_of_stop(self) -> int:
+        """How many tokens the engine has written that belong to a stop."""
+        return max(0, self._passed - self.reader.text_tokens) if self.reader.stopped else 0
 
     def taken(self) -> list[Delta]:
         """Return the deltas that have not been taken yet."""
@@ -208,7 +227,15 @@ def _whole(answer: dict[str, Any], recorder: Recorder, chat: bool) -> dict[str, 
     choice = answer["choices"][0]
     written = {"message": message.body()} if chat else {"text": message.text()}
     reason = recorder.reader.finish_reason(choice["finish_reason"])
+    written["logprobs"] = _without_last(choice.get("logprobs"), recorder.tokens_of_stop)
     return {**answer, "choices": [{**choice, **written, "finish_reason": reason}]}
+
+
+def _without_last(logprobs: dict[str, Any] | None, count: int) -> dict[str, Any] | None:
+    """Return the log-probabilities of an answer, in the form for chats or for completions, without those of the last tokens."""
+    if logprobs is None or not count:
+        return logprobs
+    return {name: value[:-count] if isinstance(value, list) else value for name, value in logprobs.items()}
 
 
 def _streamed(answer: Iterator[dict[str, Any]], recorder: Recorder, chat: bool) -> Iterator[dict[str, Any]]:

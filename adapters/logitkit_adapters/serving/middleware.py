@@ -11,12 +11,12 @@ from typing import Any
 
 from logitkit.errors import LogitkitError
 from logitkit.protocol.processor import Processor
+from logitkit_adapters.admission.clients import client_at
 from logitkit_adapters.serving.answer_reader import AnswerReader
 from logitkit_adapters.serving.http_bodies import check_length, constrained_body
 from logitkit_adapters.serving.refusals import RefusedRequest, refusal_of
 from logitkit_adapters.serving.requests import FIELDS, ServedRequest
 from logitkit_adapters.serving.served_model import ServedModel
-from logitkit_adapters.vllm.clients import client_at
 
 __all__ = ["AdmittedRequest", "ReadRequests", "add_to", "admitted"]
 

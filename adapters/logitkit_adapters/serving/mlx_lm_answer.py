@@ -95,14 +95,14 @@ class MlxLmAnswer:
             handler.wfile.write(b"data: [DONE]\n\n")
             handler.wfile.flush()
             return
-        message = self._message.body()
+        message, count = self._message.body(), self._reader.text_tokens
         body = handler.generate_response(
             message["content"] or "",
             reason,
             *counts,
-            token_logprobs=self._logprobs,
-            top_tokens=self._top,
-            tokens=self._tokens,
+            token_logprobs=self._logprobs[:count],
+            top_tokens=self._top[:count],
+            tokens=self._tokens[:count],
             tool_calls=message.get("tool_calls"),
             reasoning_text=message.get(REASONING),
         )

@@ -20,6 +20,7 @@ import mlx_lm.server as engine
 
 from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit.protocol.processor import Processor
+from logitkit_adapters.admission.clients import Client, client_at
 from logitkit_adapters.mlx_lm import logits_processor
 from logitkit_adapters.serving.guarded_hook import GuardedHook
 from logitkit_adapters.serving.http_bodies import check_length, constrained_body
@@ -28,7 +29,6 @@ from logitkit_adapters.serving.mlx_lm_models import MlxLmModels
 from logitkit_adapters.serving.refusals import RefusedRequest, error_object, refusal_of
 from logitkit_adapters.serving.requests import FIELDS, ServedRequest
 from logitkit_adapters.serving.served_model import Options, ServedModel
-from logitkit_adapters.vllm.clients import Client, client_at
 
 __all__ = ["main"]
 

@@ -1,6 +1,6 @@
 """Requests of OpenAI's API, of which a server reads `response_format`, `tools`, `tool_choice`, `stop` and `logitkit`.
 
-What they ask for becomes one configuration, as a request to vLLM has it, and is checked and compiled as that is.
+What they ask for becomes one configuration.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit.parameters.documents import with_unique_keys
 from logitkit.parameters.scalars import as_integer
 from logitkit.tools import ToolFormat
+from logitkit_adapters.admission.settings import server_settings
 from logitkit_adapters.serving.refusals import RefusedRequest
 from logitkit_adapters.serving.response_formats import FIELD, schema_of
 from logitkit_adapters.serving.tool_choices import chosen_tools
-from logitkit_adapters.vllm.settings import settings
 
 __all__ = ["FIELDS", "MOST_STOPS", "ServedRequest", "read_request"]
 
@@ -96,11 +96,11 @@ def read_request(
 def _check_length(body: Mapping[str, Any]) -> None:
     """Refuse fields that are too long together, before they are read."""
     given = {name: body[name] for name in ("tools", *FIELDS) if body.get(name) is not None}
-    length, most = len(json.dumps(given)) if given else 0, settings().characters
-    if length > most:
+    length, chosen = len(json.dumps(given)) if given else 0, server_settings()
+    if length > chosen.characters:
         raise RefusedRequest(
-            f"{', '.join(given)} have {length} characters; allowed are {most}. Ask the operator for a larger "
-            "LOGITKIT_VLLM_MAX_CHARACTERS, or send less"
+            f"{', '.join(given)} have {length} characters; allowed are {chosen.characters}. Ask the operator for "
+            f"a larger {chosen.prefix}MAX_CHARACTERS, or send less"
         )
 
 

@@ -16,6 +16,9 @@ ALLOWED = (
     "...}}"
 )
 
+# Members with a schema that belong to another type. Ignoring one would drop the schema that the client wants.
+STRAY = {"text": ("json_schema", "schema"), "json_object": ("json_schema",), "json_schema": ("schema",)}
+
 
 def schema_of(given: Any) -> Any | None:
     """Return the schema of a response format, or None if the answer is free text.
@@ -33,6 +36,9 @@ def schema_of(given: Any) -> Any | None:
     if given is None:
         return None
     kind = given.get("type") if isinstance(given, Mapping) else None
+    stray = next((name for name in STRAY.get(str(kind), ()) if given.get(name) is not None), None)
+    if stray is not None:
+        raise RefusedRequest(f"{FIELD} has the type {kind!r}, which has no {stray!r}; {ALLOWED}", FIELD)
     if kind == "text":
         return None
     if kind == "json_object":

@@ -12,10 +12,10 @@ from logitkit.errors import ConfigurationError
 from logitkit.protocol.processor import Processor
 from logitkit.tools import ToolFormat
 from logitkit.tools.formats.known_formats import format_of
+from logitkit_adapters.admission.clients import NOBODY, Client
 from logitkit_adapters.serving.admission import Admission
 from logitkit_adapters.serving.refusals import RefusedRequest
 from logitkit_adapters.serving.requests import ServedRequest, read_request
-from logitkit_adapters.vllm.clients import NOBODY, Client
 
 __all__ = ["Options", "ServedModel"]
 
@@ -40,10 +40,14 @@ class ServedModel:
         vocabulary: Its tokens.
         template: Its chat template, as text or as a tokenizer; None: it has none.
         options: The options of the operator.
+        only_stops: Why requests to it may have stops only, and no processors; None: they may have any.
     """
 
-    def __init__(self, vocabulary: Vocabulary, template: Any, options: Options) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, template: Any, options: Options, *, only_stops: str | None = None
+    ) -> None:
         self.vocabulary = vocabulary
+        self._only_stops = only_stops
         self._template, self._options = template, options
         self._admission = Admission(vocabulary)
         self._form: ToolFormat | ConfigurationError | None = None
@@ -59,7 +63,10 @@ class ServedModel:
         Raises:
             RefusedRequest: It is not allowed.
         """
-        return read_request(body, self.tool_format, max_tokens=max_tokens, reasoning=self._options.reasoning)
+        asked = read_request(body, self.tool_format, max_tokens=max_tokens, reasoning=self._options.reasoning)
+        if asked is not None and asked.configs and self._only_stops is not None:
+            raise RefusedRequest(self._only_stops)
+        return asked
 
     def processor(self, asked: ServedRequest, client: Client = NOBODY) -> Processor[Any] | None:
         """Return the processor of a request, as `Admission.processor` does."""

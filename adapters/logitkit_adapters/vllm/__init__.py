@@ -2,20 +2,19 @@
 
 plugin             `logitkit_adapters.vllm:LogitsProcessor`, which vLLM creates
 v1, v2             the rows of the two model runners
-parameters, configurations, requests    the configuration of a request: read, compiled and kept, run in a batch
-bans               the tokens that a constraint is compiled without
-modes, mistakes, wording    requests that would be ignored are refused; refusals in the words of a client
+parameters, configurations, requests    the configuration of a request: read, compiled for its engine, run in a batch
+modes, mistakes    requests that would be ignored are refused
 early_ends, watching        texts that end before their constraint allows it, and the requests that are followed to find them
 admission          a server compiles configurations in other processes before it admits a request
 request_checks, answers, internals    changed classes of HTTP requests; errors with a status; private names of vLLM
 openai_fields      the fields of OpenAI's API as a configuration, by a switch of the operator
-compiler, compile_process, compiled     those processes, seen from the server; a process itself; the files that it writes
-fork_server, jobs             starting them; the configurations that wait; whose is next
-clients, verdicts             telling clients apart; known verdicts
+clients            tells clients apart
 sampling           sampling_params: the sampling parameters of a request for an output type
 session, beams     Session, which remembers its last_call, and beam search on an engine
 text_model         the engine as generate_typed, trace and probabilities use it
 engine, settings   the engine's configuration; the operator's settings
+
+`logitkit_adapters.admission` compiles configurations, for the servers of other engines too.
 """
 
 from importlib import import_module

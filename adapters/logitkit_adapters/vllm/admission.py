@@ -20,16 +20,16 @@ from logitkit.configuration import RegisteredKind, installed_kinds
 from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.shared import shared_by
+from logitkit_adapters.admission.compiler import CompileFailed, Compiler
+from logitkit_adapters.admission.fork_server import ForkServer
+from logitkit_adapters.admission.jobs import Unavailable
 from logitkit_adapters.vllm.answers import http_error, install_error_events
 from logitkit_adapters.vllm.clients import current_client, install_client_notes, retry_after
-from logitkit_adapters.vllm.compiler import CompileFailed, Compiler
 from logitkit_adapters.vllm.configurations import configurations_of
-from logitkit_adapters.vllm.fork_server import ForkServer
 from logitkit_adapters.vllm.internals import is_missing, report_internals
-from logitkit_adapters.vllm.jobs import Unavailable
 from logitkit_adapters.vllm.parameters import asked
 from logitkit_adapters.vllm.request_checks import install_request_checks
-from logitkit_adapters.vllm.settings import settings
+from logitkit_adapters.vllm.settings import settings, vllm_limits
 from logitkit_adapters.vllm.watching import check_request, install_following, is_configured, watch_of, watched
 
 __all__ = ["install"]
@@ -161,14 +161,12 @@ async def _compiler_of(engine: Any) -> Compiler:
         # This reads the vocabulary, which may take a second. Meanwhile, another request may create the compiler.
         configurations = await asyncio.to_thread(configurations_of, engine.vllm_config)
         if engine not in _compilers:
-            files, chosen = shared_by(configurations.vocabulary).files, settings()
+            files = shared_by(configurations.vocabulary).files
             _compilers[engine] = Compiler(
                 configurations.vocabulary,
                 None if files is None else files.folder,
                 configurations.verdicts.put,
-                most=chosen.waiting,
-                patience=chosen.seconds,
-                processes=chosen.processes,
+                vllm_limits(),
                 device=configurations.device,
                 forks=_forks.get(engine),
             )

@@ -10,8 +10,9 @@ from typing import Any
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.scalars import checked_integer, checked_real
+from logitkit_adapters.admission.asked import KEY, configuration
 from logitkit_adapters.vllm.configurations import configurations_of
-from logitkit_adapters.vllm.parameters import KEY, PROMPT_LENGTH, asked, configuration
+from logitkit_adapters.vllm.parameters import PROMPT_LENGTH, asked
 
 __all__ = ["Beam", "beam_search"]
 

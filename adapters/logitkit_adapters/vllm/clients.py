@@ -7,40 +7,24 @@ give themselves (`user`, `X-Request-Id`, `session_id`, `priority`) say nothing: 
 from __future__ import annotations
 
 import functools
-import hashlib
-import ipaddress
 import pkgutil
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any
 
+from logitkit_adapters.admission.clients import NOBODY, Client, client_at
 from logitkit_adapters.vllm.internals import is_missing
 
-__all__ = ["NOBODY", "Client", "NotedClient", "client_at", "current_client", "install_client_notes", "retry_after"]
+__all__ = ["NotedClient", "current_client", "install_client_notes", "retry_after"]
 
 # The headers of API keys: that of OpenAI's clients, and that of Anthropic's.
 KEYS = (b"authorization", b"x-api-key")
 
-# The network that one customer of a provider usually has, and may take any address of.
-IPV6_NETWORK = 64
-
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-
-
-class Client(NamedTuple):
-    """A client. A key counts only among the clients of its address, because a server without keys takes any.
-
-    Args:
-        address: Its IP address; of IPv6, its network. Empty if it does not use HTTP.
-        key: The SHA-256 of its API key, or empty.
-    """
-
-    address: str = ""
-    key: bytes = b""
 
 
 @dataclass(eq=False, slots=True)
@@ -50,9 +34,6 @@ class _Request:
     client: Client
     retry_after: int | None = None
 
-
-# The client of everything that does not come over HTTP.
-NOBODY = Client()
 
 _request: ContextVar[_Request | None] = ContextVar("request", default=None)
 
@@ -120,21 +101,3 @@ def _client_of(scope: Message) -> Client:
     host, _ = scope.get("client") or ("", 0)
     keys = [value for name, value in scope["headers"] if name in KEYS]
     return client_at(host, keys)
-
-
-def client_at(host: str, keys: Sequence[bytes]) -> Client:
-    """Return the client at an address.
-
-    Args:
-        host: The address.
-        keys: The values of the headers with its API key.
-    """
-    return Client(_network(host), hashlib.sha256(b"\n".join(keys)).digest() if keys else b"")
-
-
-def _network(host: str) -> str:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    return str(ipaddress.ip_network((address, IPV6_NETWORK), strict=False)) if address.version == 6 else host

@@ -1,204 +1,23 @@
-"""The recent configurations of an engine's requests: their processors, and the verdicts on them."""
+"""The configurations of vLLM's engines."""
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections import deque
-from collections.abc import Hashable, Mapping
-from functools import cache
 from typing import Any
 
-from logitkit.batching.steps import steps_of
-from logitkit.budget import one_budget
-from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
-from logitkit.composition.engine_vocabulary import check_ends
-from logitkit.configuration import CHAIN, Registered, RegisteredKind, check_installed, installed_kinds
-from logitkit.configuration.reading import from_config
-from logitkit.conformance import check_kind
-from logitkit.errors import BankFull, ConfigurationError, LogitkitError
-from logitkit.protocol.processor import Processor, Role
+from logitkit.configuration import installed_kinds
+from logitkit.errors import ConfigurationError
 from logitkit.runtime.automaton_files import AutomatonFiles
-from logitkit.runtime.constraint import Constraint
-from logitkit.runtime.shared import shared_by, size_of
+from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary import Vocabulary
-from logitkit_adapters.hooks.recent import Recent
-from logitkit_adapters.vllm.bans import restriction
-from logitkit_adapters.vllm.compiled import files_of
-from logitkit_adapters.vllm.early_ends import may_end_early
+from logitkit_adapters.admission.asked import KEY, Asked
+from logitkit_adapters.admission.compiled import files_of
+from logitkit_adapters.admission.configurations import AUTOMATON_BYTES, Configurations, any_vocabulary
 from logitkit_adapters.vllm.engine import engine_vocabulary
-from logitkit_adapters.vllm.parameters import KEY, Asked, check_is_json, configuration
-from logitkit_adapters.vllm.settings import settings
-from logitkit_adapters.vllm.verdicts import VERDICT_BYTES, Verdict, Verdicts
-from logitkit_adapters.vllm.wording import in_json
+from logitkit_adapters.vllm.settings import vllm_limits
 
-__all__ = ["Configurations", "any_vocabulary", "configurations_of"]
-
-# The maximum sizes of what a process keeps for later requests: processors, and automata that no processor uses. With 131,072
-# tokens, an automaton takes 0.6 MB or more.
-PROCESSOR_BYTES = 64 * 2**20
-AUTOMATON_BYTES = 64 * 2**20
-
-# The minimum size of a processor, which limits their number to 1,024.
-LEAST_BYTES = 2**16
-
-# How many vocabularies without banned tokens are kept for later configurations, each of which may take 20 MB.
-RECENT_PARTS = 2
-
-# The kinds of constraints that may stand beside a grammar of the engine's own: they only remove some tokens. All others say which
-# text must come, or where it ends.
-BANS = frozenset({"allow_tokens", "ban_tokens", "min_new_tokens", "no_repeat_ngram", "banned_strings"})
-
-# More ids than any tokenizer has.
-MANY_IDS = 2**19
-
-
-class Configurations:
-    """Reads, checks and compiles the configurations of an engine's requests; recent ones only once.
-
-    Args:
-        vocabulary: The engine's vocabulary.
-        processor_bytes: The maximum size of cached processors.
-        verdict_bytes: The maximum size of cached verdicts.
-        device: The type of the engine's device, or None if unknown.
-    """
-
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        processor_bytes: int = PROCESSOR_BYTES,
-        verdict_bytes: int = VERDICT_BYTES,
-        device: str | None = None,
-    ) -> None:
-        self.vocabulary = vocabulary
-        self.device = device
-        self.processors: Recent[Hashable, Processor[Any]] = Recent(processor_bytes)
-        self.verdicts = Verdicts(verdict_bytes)
-        # Requests with the same bans often follow one another, and share what is compiled once per vocabulary.
-        self._recent_parts: deque[Vocabulary] = deque(maxlen=RECENT_PARTS)
-
-    def check(self, what: Asked, beside_grammar: bool = False) -> None:
-        """Refuse a configuration that is not allowed; without a cached verdict, it is compiled here.
-
-        Args:
-            what: The configuration.
-            beside_grammar: Whether the request also has a grammar of vLLM's own.
-
-        Raises:
-            ConfigurationError: It is not allowed.
-        """
-        found = self.verdicts.get(what) or self.judge(what)
-        if found.refusal is not None:
-            raise ConfigurationError(found.refusal)
-        if found.forces_text and beside_grammar:
-            raise ConfigurationError(
-                "the request has a grammar of vLLM's own (response_format, structured_outputs, or tools with tool_choice, "
-                f"strict or parallel_tool_calls) and a constraint, stop or budget in {KEY}; if they contradict each other, vLLM "
-                f"fails in the middle of the text. Give one of them: several constraints in {KEY} are intersected"
-            )
-
-    def judge(self, what: Asked) -> Verdict:
-        """Compile a configuration, and return and cache the verdict."""
-        try:
-            made = self.processor(what)
-            check_is_json(what)
-            found = Verdict(None, _forces_text(configuration(what)), may_end_early(made, what.bans))
-        except BankFull as error:  # not cached, because it passes
-            raise ConfigurationError(str(error)) from None
-        except LogitkitError as error:
-            found = Verdict(in_json(str(error), _read(what)))
-        self.verdicts.put(what, found)
-        return found
-
-    def processor(self, what: Asked) -> Processor[Any]:
-        """Return the processor of a configuration.
-
-        Raises:
-            LogitkitError: It is not allowed, or not in the canonical order.
-        """
-        found = None if what.text is None else self.processors.get(what.key)
-        if found is None:
-            found = self._made(what)
-            if self.vocabulary is not any_vocabulary():
-                # `min_new_tokens` may name only some of the engine's EOS ids.
-                check_ends(found, self.vocabulary.eos_ids)
-            self._check_device(found)
-            size = _size(found)
-            if what.text is not None:
-                self.processors.put(what.key, found, size + 40 * what.length)
-        return found
-
-    def _made(self, what: Asked) -> Processor[Any]:
-        config, limits = configuration(what), settings().limits
-        # One budget for the processors, and for their intersection with what vLLM bans.
-        with one_budget(limits.work):
-            tokens = restriction(config, self.vocabulary, what.bans)
-            if tokens.vocabulary.left_out and not any(tokens.vocabulary is part for part in self._recent_parts):
-                self._recent_parts.append(tokens.vocabulary)
-            try:
-                return tokens.without_sequences(from_config(config, tokens.vocabulary, limits=limits), limits)
-            except LogitkitError as error:
-                raise tokens.explained(error) from None
-
-    def _check_device(self, processor: Processor[Any]) -> None:
-        for step in steps_of(processor).values():
-            if isinstance(step, Registered) and not _runs_on(step.kind, self.device):
-                devices = ", ".join(step.kind.devices or ())
-                raise ConfigurationError(
-                    f"{step.kind.name!r} runs on {devices}, but this engine runs on {self.device}; leave it out"
-                )
-
-    def check_registered(self) -> None:
-        """Check all registered processors that run on the engine's device.
-
-        Raises:
-            LogitkitError: One of them breaks the protocol, or an installed one cannot be loaded.
-        """
-        check_installed()
-        for kind in [*installed_kinds().values()]:
-            if isinstance(kind, RegisteredKind) and _runs_on(kind, self.device):
-                check_kind(kind, self.vocabulary)
-
-
-def _read(what: Asked) -> Mapping[str, Any] | None:
-    """Return a configuration that may be wrong, or None if it is not even an object."""
-    try:
-        return configuration(what)
-    except ConfigurationError:
-        return None
-
-
-def _runs_on(kind: RegisteredKind, device: str | None) -> bool:
-    return kind.devices is None or device is None or device in kind.devices
-
-
-def _forces_text(config: Mapping[str, Any]) -> bool:
-    links = config.get(CHAIN)
-    if isinstance(links, list | tuple):
-        return any(_forces_text(link) for link in links)
-    kinds = [installed_kinds()[name] for name in config]
-    return any(kind.role is Role.CONSTRAINT and kind.name not in BANS for kind in kinds)
-
-
-def _size(processor: Processor[Any]) -> int:
-    """Estimate the memory that a processor holds, in bytes.
-
-    Raises:
-        ConfigurationError: It is not in the canonical order.
-    """
-    automata = [getattr(step, "automaton", None) for step in steps_of(processor).values()]
-    sizes = (size_of(made) if isinstance(made, TokenAutomaton) else getattr(made, "nbytes", 0) for made in automata)
-    # A vocabulary without some tokens has a trie of its own if something was compiled for it.
-    own = {step.vocabulary for step in steps_of(processor).values() if isinstance(step, Constraint)}
-    bytes_of_ids = (v.size * (150 if "trie" in vars(v) else 8) for v in own if v.left_out)
-    return LEAST_BYTES + sum(sizes) + sum(bytes_of_ids)
-
-
-@cache
-def any_vocabulary() -> Vocabulary:
-    """Return a vocabulary that can spell every text, to check configurations without an engine."""
-    return Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256], size=MANY_IDS)
-
+__all__ = ["check_configuration", "configurations_of"]
 
 # By the content of the vocabulary, so that a running request finds what was compiled when it was admitted.
 _by_vocabulary: dict[str, Configurations] = {}
@@ -219,20 +38,43 @@ def configurations_of(vllm_config: Any | None) -> Configurations:
     """
     if vllm_config is None:
         vocabulary = any_vocabulary()
-        return _by_vocabulary.setdefault(vocabulary.content_key, Configurations(vocabulary))
+        return _by_vocabulary.setdefault(vocabulary.content_key, _configurations(vocabulary))
     entry = _by_engine.get(id(vllm_config))
     if entry is None or entry[0]() is not vllm_config:
         with _lock:
             vocabulary = engine_vocabulary(vllm_config)
-            found = _by_vocabulary.setdefault(vocabulary.content_key, Configurations(vocabulary))
+            found = _by_vocabulary.setdefault(vocabulary.content_key, _configurations(vocabulary))
             found.device = getattr(getattr(vllm_config, "device_config", None), "device_type", None)
             # Loads installed packages now, not in the first step that needs one.
             installed_kinds()
             shared_by(vocabulary).cached_bytes = AUTOMATON_BYTES
-            entry = weakref.ref(vllm_config), found, files_of(vocabulary, vllm_config)
+            entry = weakref.ref(vllm_config), found, files_of(vocabulary, str(getattr(vllm_config, "instance_id", "")))
             _by_engine[id(vllm_config)] = entry
     _, found, files = entry
     if files is not None:
         # Requests are admitted in one process and run in another.
         shared_by(found.vocabulary).files = files
     return found
+
+
+def check_configuration(configurations: Configurations, what: Asked, *, beside_grammar: bool) -> None:
+    """Refuse a configuration that is not allowed; without a cached verdict, it is compiled here.
+
+    Args:
+        configurations: The configurations of the engine.
+        what: The configuration.
+        beside_grammar: Whether the request also has a grammar of vLLM's own.
+
+    Raises:
+        ConfigurationError: It is not allowed.
+    """
+    if configurations.check(what).forces_text and beside_grammar:
+        raise ConfigurationError(
+            "the request has a grammar of vLLM's own (response_format, structured_outputs, or tools with tool_choice, "
+            f"strict or parallel_tool_calls) and a constraint, stop or budget in {KEY}; if they contradict each other, vLLM "
+            f"fails in the middle of the text. Give one of them: several constraints in {KEY} are intersected"
+        )
+
+
+def _configurations(vocabulary: Vocabulary) -> Configurations:
+    return Configurations(vocabulary, settings=vllm_limits)

@@ -19,32 +19,19 @@ from logitkit.composition.chain import members
 from logitkit.configuration import Registered
 from logitkit.protocol.calls import advance_checked, init_checked, process_checked
 from logitkit.protocol.context import Context
-from logitkit.protocol.declared import is_foreign
 from logitkit.protocol.processor import Processor, Role, role_of
-from logitkit.reasoning.loop_stop import LoopStop
 from logitkit.runtime.constraint import Constraint
-from logitkit.stopping.stop_strings import StopStrings
-from logitkit.tokens.allow import AllowTokens
-from logitkit.tokens.ban import BanTokens
-from logitkit.tokens.forced_eos import ForcedEos
-from logitkit.tokens.min_new import MinNewTokens
-from logitkit_adapters.vllm.bans import EngineBans, avoids_sequences
 
 __all__ = [
     "EARLY_END",
     "IGNORED",
     "count_early_end",
     "ends_early",
-    "has_language",
     "leaves_language",
-    "may_end_early",
     "vllm_may_end_early",
 ]
 
 _logger = logging.getLogger(__name__)
-
-# Beside one constraint on text, these leave a token: they are compiled into it, hold back EOS only, or end the text as declared.
-HARMLESS = (AllowTokens, BanTokens, MinNewTokens, ForcedEos, StopStrings)
 
 EARLY_END = (
     "the text ended after {tokens} tokens, before the constraint of `logitkit` allows its end: no token was left that all "
@@ -55,31 +42,6 @@ IGNORED = (
     "the text is not one that the constraint of `logitkit` allows: this engine ignores the masks of plugins, in a way that "
     "logitkit does not know. Please report the engine's settings"
 )
-
-
-def has_language(processor: Processor[Any]) -> bool:
-    """Whether a processor has a constraint on text."""
-    return any(isinstance(part, Constraint) for part in members(processor))
-
-
-def may_end_early(processor: Processor[Any], bans: EngineBans) -> bool:
-    """Whether a row of a processor may be left without a token before a constraint on text allows its end.
-
-    Args:
-        processor: A processor, compiled without the tokens that are banned everywhere.
-        bans: The bans that vLLM applies itself.
-    """
-    if not has_language(processor):
-        return False
-    masks = [part for part in members(processor) if role_of(part) is Role.CONSTRAINT or is_foreign(part)]
-    others = [part for part in masks if not _is_harmless(part)]
-    longer = any(len(word) > 1 for word in bans.words)
-    return len(others) > 1 or (longer and not avoids_sequences(processor))
-
-
-def _is_harmless(part: Processor[Any]) -> bool:
-    # With `then`, it may force a marker that the constraint does not allow.
-    return isinstance(part, HARMLESS) or (isinstance(part, LoopStop) and part.then is None)
 
 
 def vllm_may_end_early(params: Any) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 
 from logitkit.configuration import CHAIN, installed_kinds
 from logitkit.errors import ConfigurationError
-from logitkit_adapters.vllm.parameters import KEY, PROMPT_LENGTH
+from logitkit_adapters.admission.asked import KEY
+from logitkit_adapters.vllm.parameters import PROMPT_LENGTH
 
 __all__ = ["check_body", "check_extra_args", "wrong_arguments"]
 

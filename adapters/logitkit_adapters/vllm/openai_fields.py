@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from logitkit.errors import ConfigurationError
+from logitkit_adapters.admission.asked import KEY, Asked, configuration
 from logitkit_adapters.vllm.answers import refusal
 from logitkit_adapters.vllm.internals import is_missing
-from logitkit_adapters.vllm.parameters import KEY, Asked, configuration
 from logitkit_adapters.vllm.settings import RESPONSE_FORMAT, settings
 
 __all__ = ["FORMATS", "install_openai_fields", "take_openai_fields", "unknown_fields"]

@@ -17,18 +17,13 @@ from torch import Tensor
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.loaded_class import needed_for
 from logitkit_adapters.vllm.admission import install
-from logitkit_adapters.vllm.configurations import configurations_of
-from logitkit_adapters.vllm.engine import (
-    check_is_not_called_by_vllm,
-    drafts_of,
-    engine_of_caller,
-    has_other_plugins,
-)
+from logitkit_adapters.vllm.configurations import check_configuration, configurations_of
+from logitkit_adapters.vllm.engine import check_is_not_called_by_vllm, drafts_of, engine_of_caller, has_other_plugins
 from logitkit_adapters.vllm.internals import why_refused
 from logitkit_adapters.vllm.mistakes import check_extra_args
 from logitkit_adapters.vllm.modes import check_mode, hides_tokens
 from logitkit_adapters.vllm.parameters import asked, prompt_length
-from logitkit_adapters.vllm.settings import settings
+from logitkit_adapters.vllm.settings import check_variables, settings
 from logitkit_adapters.vllm.v1 import V1Rows
 from logitkit_adapters.vllm.v2 import V2Slots
 
@@ -61,7 +56,7 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
 
     Raises:
         VocabularyError: The bytes of the engine's tokens are unknown.
-        ConfigurationError: A setting has a value that is not allowed, or a registered processor cannot be loaded.
+        ConfigurationError: A setting has a name or a value that is not allowed, or a registered processor cannot be loaded.
         ProcessorError: A registered processor breaks the protocol.
     """
 
@@ -70,6 +65,7 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
         self._vllm_config = vllm_config
         self._rows: V1Rows | None = None
         self._slots: V2Slots | None = None
+        check_variables()
         if not settings().enabled:
             return
         configurations = configurations_of(vllm_config)
@@ -114,7 +110,7 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
             if refused is not None:
                 raise ConfigurationError(refused)
         beside_grammar = getattr(sampling_params, "structured_outputs", None) is not None
-        configurations_of(engine).check(what, beside_grammar)
+        check_configuration(configurations_of(engine), what, beside_grammar=beside_grammar)
 
     def is_argmax_invariant(self) -> bool:
         """Return False: a processor may change which token is the most likely."""

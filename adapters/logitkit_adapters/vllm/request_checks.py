@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from logitkit.errors import ConfigurationError
+from logitkit_adapters.admission.asked import KEY
 from logitkit_adapters.vllm.answers import refusal
 from logitkit_adapters.vllm.internals import http_requests, is_missing
 from logitkit_adapters.vllm.mistakes import check_body, check_extra_args, wrong_arguments
 from logitkit_adapters.vllm.openai_fields import install_openai_fields, take_openai_fields, unknown_fields
-from logitkit_adapters.vllm.parameters import KEY
 
 __all__ = ["install_request_checks"]
 

@@ -15,7 +15,7 @@ from logitkit.errors import LogitkitError
 from logitkit.protocol.processor import Processor
 from logitkit.runtime.registry_user import RegistryUser
 from logitkit.tokens.allow import AllowTokens
-from logitkit_adapters.vllm.configurations import Configurations
+from logitkit_adapters.admission.configurations import Configurations
 from logitkit_adapters.vllm.parameters import asked, prompt_length
 
 __all__ = ["Requests"]

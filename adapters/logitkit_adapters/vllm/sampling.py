@@ -6,7 +6,7 @@ from typing import Any
 
 from logitkit.errors import ConfigurationError
 from logitkit.output_types import output_type_of
-from logitkit_adapters.vllm.parameters import KEY
+from logitkit_adapters.admission.asked import KEY
 
 __all__ = ["sampling_params"]
 

@@ -12,6 +12,7 @@ import logitkit as lk
 from logitkit.composition.engine_vocabulary import check_tokens_agree
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.processor import Processor, check_is_processor
+from logitkit_adapters.admission.asked import KEY
 from logitkit_adapters.sessions.base_session import CREATION, BaseSession
 from logitkit_adapters.sessions.end_of_row import end_of_row
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
@@ -21,7 +22,7 @@ from logitkit_adapters.sessions.shared_model import shared_by
 from logitkit_adapters.sessions.text_before_stop import TextBeforeStop
 from logitkit_adapters.vllm.configurations import configurations_of
 from logitkit_adapters.vllm.last_call import LastCall
-from logitkit_adapters.vllm.parameters import KEY, asked
+from logitkit_adapters.vllm.parameters import asked
 
 __all__ = ["Session"]
 

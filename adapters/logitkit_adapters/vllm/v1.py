@@ -11,7 +11,7 @@ from torch import Tensor
 from logitkit.batching.batch import BatchedRequests
 from logitkit.batching.live_outputs import LiveOutputs, LiveRequest, RowMove
 from logitkit.batching.ragged import known_tokens
-from logitkit_adapters.vllm.configurations import Configurations
+from logitkit_adapters.admission.configurations import Configurations
 from logitkit_adapters.vllm.requests import Requests
 
 __all__ = ["V1Rows"]

@@ -13,7 +13,7 @@ from logitkit.batching.batch import BatchedRequests
 from logitkit.batching.entering import NewRequest
 from logitkit.batching.slot_rows import CallRows, SlotRows
 from logitkit.protocol.processor import Processor
-from logitkit_adapters.vllm.configurations import Configurations
+from logitkit_adapters.admission.configurations import Configurations
 from logitkit_adapters.vllm.requests import Requests
 
 __all__ = ["V2Slots"]

@@ -16,27 +16,22 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 from logitkit.errors import ConfigurationError, LogitkitError
+from logitkit_adapters.admission.asked import KEY, Asked
+from logitkit_adapters.admission.bans import has_language
+from logitkit_adapters.admission.configurations import Configurations
 from logitkit_adapters.vllm.answers import http_error, refusal
-from logitkit_adapters.vllm.configurations import Configurations, configurations_of
+from logitkit_adapters.vllm.configurations import configurations_of
 from logitkit_adapters.vllm.early_ends import (
     EARLY_END,
     IGNORED,
     count_early_end,
     ends_early,
-    has_language,
     leaves_language,
     vllm_may_end_early,
 )
 from logitkit_adapters.vllm.internals import is_missing
 from logitkit_adapters.vllm.modes import check_mode
-from logitkit_adapters.vllm.parameters import (
-    KEY,
-    Asked,
-    asked,
-    check_prompt_length,
-    prompt_length,
-    tokens_of_prompt,
-)
+from logitkit_adapters.vllm.parameters import asked, check_prompt_length, prompt_length, tokens_of_prompt
 from logitkit_adapters.vllm.settings import settings
 
 __all__ = [

@@ -7,8 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from logitkit_adapters.admission.asked import Asked
 from logitkit_adapters.hooks.recent import Recent
-from logitkit_adapters.vllm.parameters import Asked
 
 __all__ = ["VERDICT_BYTES", "Verdict", "Verdicts"]
 

@@ -45,14 +45,15 @@ SCHEMA_KEYS = frozenset({"$schema", "$ref", "$defs", "type", "properties", "anyO
 SCHEMA_INSIDE = 'give the schema alone: "json_schema": response_format["json_schema"]["schema"]'
 
 
-def in_json(message: str, config: object) -> str:
+def in_json(message: str, config: object, prefix: str) -> str:
     """Return the message of an error in a configuration for a client that writes JSON.
 
     Args:
         message: The message.
         config: The configuration.
+        prefix: The prefix of the variables in which the operator sets limits.
     """
-    message = LIMIT.sub(lambda found: f"or ask the operator for a larger LOGITKIT_VLLM_MAX_{found[1].upper()}", message)
+    message = LIMIT.sub(lambda found: f"or ask the operator for a larger {prefix}MAX_{found[1].upper()}", message)
     if OF_CLASSES.search(message):
         named = {getattr(kind.made, "__name__", ""): kind.name for kind in installed_kinds().values()} | OTHER_CLASSES
         message = CLASS.sub(lambda found: named.get(found[1], found[0]), message)

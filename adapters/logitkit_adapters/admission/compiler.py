@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from logitkit.vocabulary import Vocabulary
-from logitkit_adapters.vllm.clients import NOBODY, Client
-from logitkit_adapters.vllm.compile_process import Setup
-from logitkit_adapters.vllm.compiled import KeptFiles
-from logitkit_adapters.vllm.fork_server import CompileProcess, Ended, ForkServer, NotStarted, Slow
-from logitkit_adapters.vllm.jobs import QUICK, Job, Jobs, Unavailable
-from logitkit_adapters.vllm.parameters import Asked
-from logitkit_adapters.vllm.verdicts import Verdict
+from logitkit_adapters.admission.asked import Asked
+from logitkit_adapters.admission.clients import NOBODY, Client
+from logitkit_adapters.admission.compile_process import Setup
+from logitkit_adapters.admission.compiled import KeptFiles
+from logitkit_adapters.admission.fork_server import CompileProcess, Ended, ForkServer, NotStarted, Slow
+from logitkit_adapters.admission.jobs import QUICK, Job, Jobs, Unavailable
+from logitkit_adapters.admission.settings import ServerSettings
+from logitkit_adapters.admission.verdicts import Verdict
 
 __all__ = ["CompileFailed", "Compiler"]
 
@@ -40,10 +41,8 @@ class Compiler:
         vocabulary: The engine's vocabulary.
         folder: The folder for automata, or None.
         done: Called with each verdict.
-        most: The maximum number of waiting configurations.
-        most_characters: The maximum length that they may have together, in characters and banned ids.
-        patience: The time after which a configuration is refused, in seconds.
-        processes: The number of processes for quick configurations. For slow ones, there are half as many.
+        settings: The limits of the server. There are `processes` for quick configurations, and half as many for slow ones.
+        most_characters: The maximum length that waiting configurations may have together, in characters and banned ids.
         device: The type of the engine's device, or None if unknown.
         forks: Starts the processes. None: a new one.
     """
@@ -53,20 +52,18 @@ class Compiler:
         vocabulary: Vocabulary,
         folder: Path | None,
         done: Callable[[Asked, Verdict], None],
+        settings: ServerSettings,
         *,
-        most: int = 64,
         most_characters: int = 8 * 2**20,
-        patience: float = 60.0,
-        processes: int = 1,
         device: str | None = None,
         forks: ForkServer | None = None,
     ) -> None:
         self.files = KeptFiles(folder)
-        self._setup = Setup(vocabulary, folder, device, QUICK, patience)
+        self._setup = Setup(vocabulary, folder, device, QUICK, settings)
         self._forks = forks or ForkServer()
         self._remember = done
-        self._patience = patience
-        self._jobs = Jobs(most, most_characters, processes)
+        self._patience, processes = settings.seconds, settings.processes
+        self._jobs = Jobs(settings.waiting, most_characters, processes)
         self._idle: list[CompileProcess] = []
         # How many processes there are, starting ones included, and how many there may be.
         self._quick, self._slow = 0, 0
@@ -186,7 +183,7 @@ class Compiler:
     def _try_again(self, job: Job, error: Ended) -> None:
         job.tries += 1
         if error.seconds >= self._patience:
-            refusal = f"compiling took more than {self._patience:g} seconds; give a smaller configuration"
+            refusal = f"compiling took more than {self._patience} seconds; give a smaller configuration"
         elif job.tries == TRIES:
             refusal = f"compiling ended its process {TRIES} times; give a smaller configuration"
         else:

@@ -7,40 +7,48 @@ import json
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import logitkit as lk
-from logitkit_adapters.vllm.clients import NOBODY, Client
-from logitkit_adapters.vllm.compiler import Compiler
-from logitkit_adapters.vllm.fork_server import COMMAND, ForkServer
-from logitkit_adapters.vllm.parameters import Asked
-from logitkit_adapters.vllm.verdicts import Verdict
+from logitkit_adapters.admission.asked import Asked
+from logitkit_adapters.admission.clients import NOBODY, Client
+from logitkit_adapters.admission.compiler import Compiler
+from logitkit_adapters.admission.fork_server import COMMAND, ForkServer
+from logitkit_adapters.admission.settings import server_settings
+from logitkit_adapters.admission.verdicts import Verdict
 
 FAULTY = (
     sys.executable,
     "-c",
-    COMMAND[2].replace("logitkit_adapters.vllm.compile_process", "tests.adapters_vllm.faulty_compile_process"),
+    COMMAND[2].replace("logitkit_adapters.admission.compile_process", "tests.admission.faulty_compile_process"),
 )
 VOCABULARY = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), b"ab", None], eos_ids=[257])
 
 
 class Setting:
-    """A compiler, and the verdicts that it has found."""
+    """A compiler with one process for quick configurations, and the verdicts that it has found.
+
+    Args:
+        folder: The folder for its files.
+        settings: Settings that differ from the default ones, and arguments of `Compiler`.
+    """
 
     def __init__(self, folder: Path, **settings: Any) -> None:
+        chosen = {name: settings.pop(name) for name in ("waiting", "seconds") if name in settings}
         self.folder = folder
         self.found: list[tuple[str, Verdict]] = []
         self.compiler = Compiler(
             VOCABULARY,
             folder / "files",
             lambda what, verdict: self.found.append((what.text or "", verdict)),
+            replace(server_settings(), processes=1, **chosen),
             **settings,
         )
 
     async def verdict(self, pattern: str, client: Client = NOBODY) -> Verdict:
-        text = regex(pattern)
-        return await self.compiler.verdict(Asked(text, text, None), client)
+        return await self.compiler.verdict(asked_for(pattern), client)
 
     def asks(self, *patterns: str, client: Client = NOBODY) -> list[asyncio.Task[Verdict]]:
         return [asyncio.create_task(self.verdict(pattern, client)) for pattern in patterns]
@@ -67,6 +75,11 @@ async def refusals(tasks: Sequence[asyncio.Task[Verdict]]) -> set[str | None]:
 
 def regex(pattern: str) -> str:
     return json.dumps({"regex": pattern})
+
+
+def asked_for(pattern: str) -> Asked:
+    text = regex(pattern)
+    return Asked(text, text, None)
 
 
 @asynccontextmanager

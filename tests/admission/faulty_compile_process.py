@@ -1,4 +1,4 @@
-"""A process that compiles as the plugin's does, and does what a configuration says that it should not."""
+"""A process that compiles as those of servers do, and does what a configuration says that it should not."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import time
 from pathlib import Path
 
-from logitkit_adapters.vllm import compile_process
-from logitkit_adapters.vllm.configurations import Configurations
-from logitkit_adapters.vllm.parameters import Asked
-from logitkit_adapters.vllm.verdicts import Verdict
+from logitkit_adapters.admission import compile_process
+from logitkit_adapters.admission.asked import Asked
+from logitkit_adapters.admission.configurations import Configurations
+from logitkit_adapters.admission.verdicts import Verdict
 
 _judge = Configurations.judge
 

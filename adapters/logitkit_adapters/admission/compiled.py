@@ -1,4 +1,4 @@
-"""Files of automata that are compiled for vLLM's front end, for its workers, which are other processes."""
+"""Files of automata, which one process compiles for another: for a server's front end, and for the workers of its engine."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from logitkit.runtime.automaton_files import AutomatonFiles
 from logitkit.vocabulary import Vocabulary
-from logitkit_adapters.vllm.clients import Client
+from logitkit_adapters.admission.clients import Client
 
 __all__ = ["FILE_BYTES", "KeptFiles", "files_of"]
 
@@ -25,19 +24,18 @@ FILE_BYTES = 256 * 2**20
 _folders: dict[Path, int] = {}
 
 
-def files_of(vocabulary: Vocabulary, vllm_config: Any) -> AutomatonFiles | None:
+def files_of(vocabulary: Vocabulary, engine: str) -> AutomatonFiles | None:
     """Return the files in which all processes of an engine find automata, so that each is compiled once.
 
     A worker on another machine compiles its own.
 
     Args:
         vocabulary: The engine's vocabulary.
-        vllm_config: The engine's `VllmConfig`, whose `instance_id` is the same in all its processes.
+        engine: A name of the engine, the same in all its processes and in no other engine. If it is empty, there are no files.
     """
-    engine = getattr(vllm_config, "instance_id", "")
     if not engine or not hasattr(os, "getuid"):
         return None
-    name = sha256(str(engine).encode()).hexdigest()
+    name = sha256(engine.encode()).hexdigest()
     folder = Path(tempfile.gettempdir()) / f"logitkit-{os.getuid()}-{name}"
     if not _folders:
         atexit.register(_remove)

@@ -28,9 +28,10 @@ from logitkit.errors import LogitkitError
 from logitkit.runtime.automaton_files import AutomatonFiles
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary import Vocabulary
-from logitkit_adapters.vllm.configurations import Configurations
-from logitkit_adapters.vllm.parameters import Asked
-from logitkit_adapters.vllm.verdicts import Verdict
+from logitkit_adapters.admission.asked import Asked
+from logitkit_adapters.admission.configurations import Configurations
+from logitkit_adapters.admission.settings import ServerSettings
+from logitkit_adapters.admission.verdicts import Verdict
 
 __all__ = ["Setup", "main"]
 
@@ -66,14 +67,14 @@ class Setup(NamedTuple):
         folder: The folder for automata, or None.
         device: The type of the engine's device, or None if unknown.
         quick: The processor time after which a configuration counts as slow, in seconds.
-        patience: The time after which a process ends itself, in seconds.
+        settings: The limits of the server; after their time, a process ends itself.
     """
 
     vocabulary: Vocabulary
     folder: Path | None
     device: str | None
     quick: float
-    patience: float
+    settings: ServerSettings
 
 
 class NotedFiles(AutomatonFiles):
@@ -100,7 +101,9 @@ class Judge:
 
     def __init__(self, setup: Setup) -> None:
         vocabulary = setup.vocabulary
-        self._configurations = Configurations(vocabulary, processor_bytes=0, verdict_bytes=0, device=setup.device)
+        self._configurations = Configurations(
+            vocabulary, processor_bytes=0, verdict_bytes=0, device=setup.device, settings=lambda: setup.settings
+        )
         self._files = None if setup.folder is None else NotedFiles(setup.folder, vocabulary.content_key)
         shared = shared_by(vocabulary)
         shared.files = self._files
@@ -158,7 +161,7 @@ def serve(setup: Setup, with_server: socket.socket) -> None:
         while True:
             what, slow = received(stream)
             # Ends this process, even if it no longer runs any Python code.
-            signal.setitimer(signal.ITIMER_REAL, setup.patience)
+            signal.setitimer(signal.ITIMER_REAL, setup.settings.seconds)
             if slow:
                 os.nice(SLOW_NICENESS - NICENESS)
             else:

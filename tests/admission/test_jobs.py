@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from logitkit_adapters.vllm.bans import EngineBans
-from logitkit_adapters.vllm.clients import Client
-from logitkit_adapters.vllm.compile_process import NICENESS, SLOW_NICENESS
-from logitkit_adapters.vllm.jobs import Jobs, Unavailable
-from logitkit_adapters.vllm.parameters import Asked
-from tests.adapters_vllm.faulty_compiler import Setting, refusals, regex, run
+from logitkit_adapters.admission.asked import Asked
+from logitkit_adapters.admission.bans import EngineBans
+from logitkit_adapters.admission.clients import Client
+from logitkit_adapters.admission.compile_process import NICENESS, SLOW_NICENESS
+from logitkit_adapters.admission.jobs import Jobs, Unavailable
+from tests.admission.faulty_compiler import Setting, refusals, regex, run
 
 ANNA, ANNA_TOO, BEN = Client("1.1.1.1"), Client("1.1.1.1", b"another key"), Client("2.2.2.2")
 
@@ -33,7 +33,7 @@ def test_the_number_of_waiting_configurations_is_limited(tmp_path: Path) -> None
         assert all(verdict.refusal is None for verdict in await asyncio.gather(*waiting))
         assert (await made.verdict("c")).refusal is None
 
-    run(tmp_path, test, most=1)
+    run(tmp_path, test, waiting=1)
 
 
 def test_the_characters_of_waiting_configurations_are_limited(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_client_with_many_configurations_makes_room_for_others(tmp_path: Path)
         with pytest.raises(Unavailable, match="allowed are 4"):
             await many[1]
 
-    run(tmp_path, test, most=4)
+    run(tmp_path, test, waiting=4)
 
 
 def test_banned_ids_of_waiting_configurations_count_too() -> None:

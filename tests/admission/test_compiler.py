@@ -16,12 +16,13 @@ from logitkit import Regex
 from logitkit.compiler.tokens.fragments import fragment_tokens
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime.automaton_files import AutomatonFiles
-from logitkit_adapters.vllm.compile_process import Setup, warm_up
-from logitkit_adapters.vllm.compiler import CompileFailed
-from logitkit_adapters.vllm.fork_server import ForkServer, NotStarted
-from logitkit_adapters.vllm.jobs import Unavailable
-from logitkit_adapters.vllm.parameters import Asked
-from tests.adapters_vllm.faulty_compiler import VOCABULARY, Setting, regex, run
+from logitkit_adapters.admission.asked import Asked
+from logitkit_adapters.admission.compile_process import Setup, warm_up
+from logitkit_adapters.admission.compiler import CompileFailed
+from logitkit_adapters.admission.fork_server import ForkServer, NotStarted
+from logitkit_adapters.admission.jobs import Unavailable
+from logitkit_adapters.admission.settings import server_settings
+from tests.admission.faulty_compiler import VOCABULARY, Setting, regex, run
 
 
 def test_what_most_schemas_share_is_compiled_before_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +122,7 @@ def test_what_takes_too_long_is_refused_and_others_go_on(tmp_path: Path) -> None
         assert other.refusal is None
         assert len(made.found) == 2
 
-    run(tmp_path, test, patience=3.0)
+    run(tmp_path, test, seconds=3)
 
 
 def test_a_process_that_ends_is_started_again(tmp_path: Path) -> None:
@@ -187,7 +188,7 @@ def test_processes_that_are_killed_while_they_start_are_not_started_again() -> N
     forks = ForkServer((sys.executable, "-c", "import time; time.sleep(600)"))
 
     async def whole() -> None:
-        starting = [asyncio.create_task(forks.fork(Setup(many, None, None, 1.0, 1.0))) for _ in range(2)]
+        starting = [asyncio.create_task(forks.fork(Setup(many, None, None, 1.0, server_settings()))) for _ in range(2)]
         await asyncio.sleep(0.5)  # the first one writes, and the second waits for it
         forks.kill()
         for task in starting:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from logitkit_adapters.vllm.clients import Client
-from logitkit_adapters.vllm.parameters import Asked
-from logitkit_adapters.vllm.verdicts import Verdict
+from logitkit_adapters.admission.asked import Asked
+from logitkit_adapters.admission.clients import Client
+from logitkit_adapters.admission.verdicts import Verdict
 
 __all__ = ["QUICK", "Job", "Jobs", "Place", "Turns", "Unavailable"]
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from logitkit_adapters.vllm.clients import Client
-from logitkit_adapters.vllm.jobs import Turns
+from logitkit_adapters.admission.clients import Client
+from logitkit_adapters.admission.jobs import Turns
 
 
 class Job(NamedTuple):

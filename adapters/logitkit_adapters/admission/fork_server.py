@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, Any
 
-from logitkit_adapters.vllm.compile_process import LENGTH, Setup
-from logitkit_adapters.vllm.parameters import Asked
-from logitkit_adapters.vllm.verdicts import Verdict
+from logitkit_adapters.admission import compile_process
+from logitkit_adapters.admission.asked import Asked
+from logitkit_adapters.admission.compile_process import LENGTH, Setup
+from logitkit_adapters.admission.verdicts import Verdict
 
 __all__ = ["COMMAND", "CompileProcess", "Ended", "ForkServer", "NotStarted", "Slow"]
 
@@ -25,7 +26,7 @@ __all__ = ["COMMAND", "CompileProcess", "Ended", "ForkServer", "NotStarted", "Sl
 COMMAND = (
     sys.executable,
     "-c",
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from logitkit_adapters.vllm.compile_process import main; main()",
+    f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {compile_process.__name__} import main; main()",
 )
 
 # The maximum time for a process to start, in seconds.

@@ -1,6 +1,7 @@
 """Bans of tokens beside a constraint: the constraint is compiled without them, so that its texts need none to be completed.
 
-A request bans tokens by `allow_tokens` and `ban_tokens` of its configuration, and by vLLM's `allowed_token_ids` and `bad_words`.
+A request bans tokens by `allow_tokens` and `ban_tokens` of its configuration. An engine may have parameters of its own that ban
+tokens: vLLM has `allowed_token_ids` and `bad_words`. Where several masks cannot be compiled into one, a text may still end early.
 """
 
 from __future__ import annotations
@@ -18,20 +19,28 @@ from logitkit.configuration.reading import from_config
 from logitkit.constraints.banned_sequences import BannedSequences
 from logitkit.errors import ConfigurationError, LogitkitError, VocabularyError
 from logitkit.limits import Limits
-from logitkit.protocol.processor import Processor
+from logitkit.protocol.declared import is_foreign
+from logitkit.protocol.processor import Processor, Role, role_of
+from logitkit.reasoning.loop_stop import LoopStop
 from logitkit.runtime.constraint import Constraint
+from logitkit.stopping.stop_strings import StopStrings
 from logitkit.tokens.allow import AllowTokens
 from logitkit.tokens.ban import BanTokens
+from logitkit.tokens.forced_eos import ForcedEos
+from logitkit.tokens.min_new import MinNewTokens
 from logitkit.vocabulary import Vocabulary
 
-__all__ = ["NO_BANS", "EngineBans", "Restriction", "avoids_sequences", "engine_bans", "restriction"]
+__all__ = ["NO_BANS", "EngineBans", "Restriction", "has_language", "may_end_early", "restriction"]
+
+# Beside one constraint on text, these leave a token: they are compiled into it, hold back EOS only, or end the text as declared.
+HARMLESS = (AllowTokens, BanTokens, MinNewTokens, ForcedEos, StopStrings)
 
 # An error with one of these words may be due to the tokens that are left out.
 FOR_LACK_OF_TOKENS = re.compile(r"spell|no text|no sequence|special token|closing is|can be reached")
 
 
 class EngineBans(NamedTuple):
-    """The bans of a request that vLLM applies itself, before or after the plugin.
+    """The bans of a request that the engine applies itself, before or after our processors.
 
     Args:
         allowed: The only ids that are allowed, ascending (`allowed_token_ids`), or None.
@@ -48,29 +57,6 @@ class EngineBans(NamedTuple):
 
 
 NO_BANS = EngineBans()
-
-
-def engine_bans(params: Any, vllm_config: Any | None) -> EngineBans:
-    """Return the bans of a request that vLLM applies itself.
-
-    Args:
-        params: The request's `SamplingParams`.
-        vllm_config: The engine's `VllmConfig`. In the front end, only its tokenizer knows the ids of bad words.
-    """
-    allowed = getattr(params, "allowed_token_ids", None)
-    words = getattr(params, "bad_words_token_ids", None)
-    if words is None and vllm_config is not None and getattr(params, "bad_words", None):
-        from vllm.tokenizers import cached_tokenizer_from_config
-
-        # A copy, because the parameters belong to the caller.
-        own = params.clone()
-        own.update_from_tokenizer(cached_tokenizer_from_config(vllm_config.model_config))
-        words = own.bad_words_token_ids
-    if not allowed and not words:
-        return NO_BANS
-    return EngineBans(
-        tuple(sorted(set(allowed))) if allowed else None, tuple(sorted({tuple(word) for word in words or ()}))
-    )
 
 
 class Restriction(NamedTuple):
@@ -95,7 +81,7 @@ class Restriction(NamedTuple):
     def without_sequences(self, processor: Processor[Any], limits: Limits) -> Processor[Any]:
         """Return a processor whose finite constraints avoid the banned sequences.
 
-        With another constraint, which nests without limit, vLLM's mask of the sequences may leave a row without a token.
+        With another constraint, which nests without limit, the engine's mask of the sequences may leave a row without a token.
 
         Raises:
             LogitkitError: No text is left, or the intersection is too large.
@@ -106,7 +92,7 @@ class Restriction(NamedTuple):
             return processor
         banned = BannedSequences(self.sequences, self.vocabulary, limits=limits)
         joined = chain(*links[:first], banned, *links[first:], limits=limits, eos_ids=self.vocabulary.eos_ids)
-        if banned in joined.processors:  # nothing to intersect with: vLLM's own mask is enough
+        if banned in joined.processors:  # nothing to intersect with: the engine's own mask is enough
             return processor
         return joined
 
@@ -117,7 +103,7 @@ def restriction(config: Mapping[str, Any], vocabulary: Vocabulary, bans: EngineB
     Args:
         config: The configuration.
         vocabulary: The engine's vocabulary.
-        bans: The bans that vLLM applies itself.
+        bans: The bans that the engine applies itself.
 
     Raises:
         ConfigurationError: The bans leave no token, or none with text for a constraint.
@@ -156,10 +142,35 @@ def _leave(names: tuple[str, ...]) -> str:
     return f"{' and '.join(names)} together leave" if len(names) > 1 else f"{names[0]} leaves"
 
 
-def avoids_sequences(processor: Processor[Any]) -> bool:
+def _avoids_sequences(processor: Processor[Any]) -> bool:
     """Whether a constraint of a processor was compiled without the banned sequences."""
     parts = (part for link in members(processor) for part in getattr(link, "parts", ()))
     return any(isinstance(part, BannedSequences) for part in parts)
+
+
+def has_language(processor: Processor[Any]) -> bool:
+    """Whether a processor has a constraint on text."""
+    return any(isinstance(part, Constraint) for part in members(processor))
+
+
+def may_end_early(processor: Processor[Any], bans: EngineBans) -> bool:
+    """Whether a row of a processor may be left without a token before a constraint on text allows its end.
+
+    Args:
+        processor: A processor, compiled without the tokens that are banned everywhere.
+        bans: The bans that the engine applies itself.
+    """
+    if not has_language(processor):
+        return False
+    masks = [part for part in members(processor) if role_of(part) is Role.CONSTRAINT or is_foreign(part)]
+    others = [part for part in masks if not _is_harmless(part)]
+    longer = any(len(word) > 1 for word in bans.words)
+    return len(others) > 1 or (longer and not _avoids_sequences(processor))
+
+
+def _is_harmless(part: Processor[Any]) -> bool:
+    # With `then`, it may force a marker that the constraint does not allow.
+    return isinstance(part, HARMLESS) or (isinstance(part, LoopStop) and part.then is None)
 
 
 def _listed(ids: Sequence[int], size: int) -> NDArray[np.bool_]:

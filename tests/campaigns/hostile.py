@@ -94,6 +94,9 @@ def check(case: Tower | tuple[str, Letters], tried: Counter[str]) -> None:
     tried[f"towers {'compiled' if said == 'made' else 'refused'}"] += 1
     tried["towers that took more than two seconds"] += seconds > 2
     assert not said.startswith("an error"), said
+    if seconds > MOST_SECONDS:
+        # Another process on the same core may have slowed it down.
+        seconds = min(seconds, cost(json.loads(case.config))[1])
     assert seconds < MOST_SECONDS, f"{case.what} took {seconds:.1f} s: {said}"
     assert megabytes < MOST_MEGABYTES, f"{case.what} took {megabytes:.0f} MB: {said}"
 

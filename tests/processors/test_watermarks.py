@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 import logitkit as lk
+from benchmarks.bench_watermark_detection import RESULT, table
 from logitkit.errors import ConfigurationError, StateFileError
 from logitkit.watermarks.scores import _binomial_tail
 from tests.processors.four_logits import LOGITS, NEVER, on_either_path
@@ -239,3 +241,9 @@ def test_wrong_arguments_of_the_detector(arguments: tuple[Any, Any], message: st
         lk.watermarks.detect(lk.KgwWatermark(1, scheme="selfhash"), [[7, 7]], vocabulary_size=5)
     with pytest.raises(ConfigurationError, match="constraint is a TopK; give the constraint of the texts"):
         lk.watermarks.detect(lk.KgwWatermark(1), [[1, 2]], constraint=lk.TopK(1))
+
+
+def test_the_page_has_the_measured_tables() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "watermarks.md").read_text("utf-8")
+    for part in table(json.loads(RESULT.read_text("utf-8"))).split("\n\n"):
+        assert part.strip() in page

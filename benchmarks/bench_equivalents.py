@@ -131,7 +131,7 @@ def in_watermarks(rows: int) -> dict[str, tuple[Call, Call]]:
     )
     add("GumbelWatermark (without an equal, beside lefthash)", lk.GumbelWatermark(7), lambda x: left(prompts, x), every)
     keys = [654, 400, 836, 123, 340, 443, 597, 160, 57]
-    tournament = hf.SynthIDTextWatermarkLogitsProcessor(5, keys, 2**16, 0, 1024, "cpu")
+    tournament = hf.SynthIDTextWatermarkLogitsProcessor(5, keys, 2**16, 0, 1024, torch.device("cpu"))
 
     def anew(given: Tensor) -> Tensor:
         tournament.state = None

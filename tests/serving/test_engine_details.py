@@ -118,7 +118,7 @@ def completed(llama: Any, asked: ServedRequest, **more: Any) -> Any:
 def test_llama_cpp_gives_no_probabilities_for_a_stop(gguf: str) -> None:
     import llama_cpp
 
-    llama = llama_cpp.Llama(gguf, n_ctx=256, logits_all=True, verbose=False)
+    llama: Any = llama_cpp.Llama(gguf, n_ctx=256, logits_all=True, verbose=False)
     whole = llama("The price of", max_tokens=20, temperature=0, logprobs=1)["choices"][0]
     text, names = whole["text"], ("tokens", "token_logprobs", "top_logprobs", "text_offset")
     for begin, length in ((3, 1), (6, 5), (9, 3)):
@@ -160,9 +160,8 @@ def test_llama_cpp_with_drafts_has_stops_only(gguf: str, monkeypatch: pytest.Mon
     stopped = drafting.read({"stop": "e"})
     assert stopped is not None
 
-    text = llama_cpp.Llama(gguf, n_ctx=256, verbose=False)("The price of", max_tokens=20, temperature=0)["choices"][0][
-        "text"
-    ]
+    plain: Any = llama_cpp.Llama(gguf, n_ctx=256, verbose=False)
+    text = plain("The price of", max_tokens=20, temperature=0)["choices"][0]["text"]
     draft = LlamaPromptLookupDecoding(num_pred_tokens=2)
     llama = llama_cpp.Llama(gguf, n_ctx=256, draft_model=draft, verbose=False)
     assert completed(llama, stopped)["text"] == text.partition("e")[0] != text

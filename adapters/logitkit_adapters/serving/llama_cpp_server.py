@@ -225,7 +225,7 @@ def _whole(answer: dict[str, Any], recorder: Recorder, chat: bool) -> dict[str, 
     message = Message()
     message.add([*recorder.taken(), *recorder.reader.finish()])
     choice = answer["choices"][0]
-    written = {"message": message.body()} if chat else {"text": message.text()}
+    written: dict[str, Any] = {"message": message.body()} if chat else {"text": message.text()}
     reason = recorder.reader.finish_reason(choice["finish_reason"])
     written["logprobs"] = _without_last(choice.get("logprobs"), recorder.tokens_of_stop)
     return {**answer, "choices": [{**choice, **written, "finish_reason": reason}]}

@@ -125,7 +125,7 @@ class GumbelWatermark(HostAndDevice[GumbelState]):
         for number, row in host_rows(logits, active.tolist()):
             ids = np.flatnonzero(row.scores > -np.inf)
             noisy = row.scores[ids].astype(np.float64) + _noise(row_numbers(hashes[number], ids))
-            row.keep(ids[noisy.argmax(keepdims=True)])
+            row.keep(ids[[int(noisy.argmax())]])
         return logits
 
     def _by_tensors(self, state: GumbelState, logits: Tensor) -> Tensor:

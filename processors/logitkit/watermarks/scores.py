@@ -113,7 +113,8 @@ def bits_of(watermark: SynthIdWatermark, ngrams: NDArray[np.int64]) -> NDArray[n
         for column in ngrams.T:
             hashed = hash_step(hashed, column)
         keyed = hash_step(hashed[:, None], np.array(watermark.keys, np.int64))
-    return table[keyed % len(table)]
+    found: NDArray[np.uint8] = table[keyed % len(table)]
+    return found
 
 
 def _numbers(key: int, contexts: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -250,7 +250,8 @@ def _tournament(
 def _logarithm(chances: NDArray[Any]) -> NDArray[np.float64]:
     wide = np.maximum(chances.astype(np.float64), 0)
     with np.errstate(divide="ignore"):
-        return np.log(wide)
+        found: NDArray[np.float64] = np.log(wide)
+    return found
 
 
 @lru_cache(maxsize=8)

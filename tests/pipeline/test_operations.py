@@ -19,8 +19,11 @@ from tests.registry import vocabulary
 FEW, MANY = 1, 8
 
 
-# Chains alone end rows that have nothing left.
-PROCESSORS = [*(row.processor for row in WITH_STEPS), *(lk.from_config(config, vocabulary()) for config in CONFLICTS)]
+# Chains alone end rows that have nothing left. Two schemes of watermarks permute the vocabulary of each row on the host.
+PROCESSORS = [
+    *(row.processor for row in WITH_STEPS if getattr(row.processor, "scheme", "hash") == "hash"),
+    *(lk.from_config(config, vocabulary()) for config in CONFLICTS),
+]
 
 
 def batch_of(processors: Sequence[lk.Processor[Any]], times: int) -> BatchedRequests:

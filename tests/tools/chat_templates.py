@@ -113,7 +113,7 @@ def verdict(template: str) -> tuple[str, str]:
     more = [
         *(["ASCII only"] if form.strings == "ascii" else []),
         *(["strings as in Python"] if form.strings == "python" else []),
-        *([f"strings between `{form.string_delimiter}`"] if form.strings == "delimited" else []),
+        *(["strings between delimiters"] if form.strings == "delimited" else []),
         *(["sorted members"] if form.member_order != "schema" else []),
         *(["CDATA sections"] if form.cdata else []),
         *(["ids"] if ids else []),

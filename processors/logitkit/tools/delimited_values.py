@@ -85,14 +85,14 @@ def value_of_delimited(text: str, delimiter: str, bare_names: bool, literals: st
         >>> value_of_delimited('{a:[<|>x "y"<|>,1,None],b:{}}', "<|>", True, "none")
         {'a': ['x "y"', 1, None], 'b': {}}
     """
-    reader = _Reader(text, delimiter, bare_names, literals)
+    reader = _ValueReader(text, delimiter, bare_names, literals)
     found = reader.value()
     if reader.at != len(text):
         raise ValueError(f"{text[reader.at : reader.at + 80]!r} follows a value")
     return found
 
 
-class _Reader:
+class _ValueReader:
     def __init__(self, text: str, delimiter: str, bare_names: bool, literals: str) -> None:
         self.text, self.delimiter, self.bare_names = text, delimiter, bare_names
         self.literals = _LITERALS[literals]

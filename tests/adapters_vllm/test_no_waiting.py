@@ -16,7 +16,7 @@ import logitkit as lk
 from logitkit.batching import ORDER, steps_of
 from logitkit_adapters.admission.configurations import Configurations
 from logitkit_adapters.vllm.v2 import V2Slots
-from tests.adapters_vllm.slots import SLOTS, Runner
+from tests.adapters_vllm.slots import Runner
 from tests.batches import COLUMNS
 from tests.registry import TOKENS, vocabulary
 
@@ -96,9 +96,15 @@ CONFIGURATIONS: tuple[dict[str, Any], ...] = (
         "sequence_bias": [[[3, 4], 2.0], [[5], -1.0]],
         "suppress_at_begin": [3],
     },
+    {"kgw_watermark": {"key": 5}},
+    {"synthid_watermark": {"keys": [5, 6]}},
+    {"gumbel_watermark": {"key": 5}},
     # Palindromes are not deterministic, so that a row has several configurations.
     {"grammar": 'root ::= "a" root "a" | "b" root "b" | ""'},
 )
+
+# One more than there are requests.
+SLOTS = len(CONFIGURATIONS) + 1
 
 
 @pytest.fixture
@@ -109,7 +115,7 @@ def own() -> lk.Vocabulary:
 
 def step(own: lk.Vocabulary, drafts: int, fault: Callable[[Tensor], object] | None = None) -> Tensor:
     """Take a step of many requests, in which the plugin does something of itself that it may not."""
-    runner = Runner(DEVICE)
+    runner = Runner(DEVICE, slots=SLOTS)
     slots = V2Slots(Configurations(own), runner.states, drafts)
     for slot in range(SLOTS - 1):
         runner.enter(slot, [4, 5, 6], [7] * (slot % 3))

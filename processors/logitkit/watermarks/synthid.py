@@ -194,7 +194,8 @@ class SynthIdWatermark(HostAndDevice[SynthIdState]):
         for number, row in host_rows(logits, active.tolist()):
             line = torch.from_numpy(row.scores)
             chances = line.softmax(0).numpy()
-            changed = torch.where(line > -torch.inf, torch.tensor(least, dtype=line.dtype), -torch.inf)
+            # Beside +inf, the others have no chance, but are no bans.
+            changed = torch.where(logits[number] > -torch.inf, torch.tensor(least, dtype=line.dtype), -torch.inf)
             ids = np.flatnonzero(chances > 0)
             depth, entries = int(state.depth[number]), int(state.entries[number])
             keys, table = state.keys[number, :depth].numpy(), state.table[number].numpy()
@@ -218,7 +219,8 @@ class SynthIdWatermark(HostAndDevice[SynthIdState]):
         positive = chances > 0
         logarithm = torch.where(positive, chances, 1).double().log().to(scores.dtype)
         changed = torch.where(positive, logarithm, least).clamp(min=least)
-        changed = torch.where(scores > -torch.inf, changed, -torch.inf).to(logits.dtype)
+        # Beside +inf, the others have no chance, but are no bans.
+        changed = torch.where(logits > -torch.inf, changed, -torch.inf).to(logits.dtype)
         return torch.where(active[:, None], changed, logits)
 
 

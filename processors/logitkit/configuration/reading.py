@@ -99,7 +99,7 @@ def _chain(config: Mapping[str, Any], place: Place) -> Processor[Any]:
 
 
 def _refused(value: object, place: Place, allowed: str) -> ConfigurationError:
-    """Return the error for a value that is not a configuration; a container may hold the key of a watermark, so it is not shown."""
+    """Return the error for a value that is not a configuration; containers are not shown, as they may hold a secret key."""
     if isinstance(value, list | tuple | Mapping):
         given = "an object" if isinstance(value, Mapping) else "a list"
         return ConfigurationError(f"{place.path} is {given}; allowed is {allowed}")

@@ -205,6 +205,29 @@ def test_errors_do_not_show_keys(kind: str, arguments: dict[str, Any]) -> None:
         assert str(SECRET)[:6] not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"kgw_watermark": SECRET},
+        {"kgw_watermark": [SECRET]},
+        {"gumbel_watermark": str(SECRET)},
+        {"synthid_watermark": [5, SECRET]},
+        {"chain": {"kgw_watermark": {"key": SECRET}}},
+        {"chain": [[{"kgw_watermark": {"key": SECRET}}]]},
+        [{"kgw_watermark": {"key": SECRET}}],
+    ],
+)
+def test_errors_do_not_show_keys_in_the_wrong_place(config: Any) -> None:
+    with pytest.raises(ConfigurationError, match="; allowed is a") as caught:
+        lk.from_config(config, vocabulary())
+    assert str(SECRET)[:6] not in str(caught.value)
+
+
+def test_an_error_without_a_remark_has_no_empty_parentheses() -> None:
+    with pytest.raises(ConfigurationError, match=r"ratio is 2; allowed are numbers from 0.001 to 0.999$"):
+        lk.KgwWatermark(1, 2)
+
+
 def test_rows_with_different_keys_share_a_batch() -> None:
     context = lk.Context.of([[1]], 72)
     marks = [lk.KgwWatermark(1), lk.KgwWatermark(2, scheme="lefthash"), lk.KgwWatermark(3, 0.5, 9, 4, "selfhash")]

@@ -67,7 +67,7 @@ def from_config(
 def read(config: object, place: Place) -> Processor[Any]:
     """Return the processor of the configuration at a place."""
     if not isinstance(config, Mapping):
-        raise place.refuse(config, "an object whose keys are kinds of processors")
+        raise _refused(config, place, "an object whose keys are kinds of processors")
     kinds = installed_kinds()
     for key in config:
         if key not in kinds and key != CHAIN:
@@ -94,8 +94,16 @@ def _chain(config: Mapping[str, Any], place: Place) -> Processor[Any]:
         raise ConfigurationError(f"{place.path} has {CHAIN!r} and other keys; put the other keys into the chain")
     links, inside = config[CHAIN], place.inside(CHAIN).nested()
     if not isinstance(links, list | tuple):
-        raise inside.refuse(links, "a list of configurations")
+        raise _refused(links, inside, "a list of configurations")
     return _joined([read(link, inside.inside(i)) for i, link in enumerate(links)], inside)
+
+
+def _refused(value: object, place: Place, allowed: str) -> ConfigurationError:
+    """Return the error for a value that is not a configuration; containers are not shown, as they may hold a secret key."""
+    if isinstance(value, list | tuple | Mapping):
+        given = "an object" if isinstance(value, Mapping) else "a list"
+        return ConfigurationError(f"{place.path} is {given}; allowed is {allowed}")
+    return place.refuse(value, allowed)
 
 
 def _joined(processors: list[Processor[Any]], place: Place) -> Processor[Any]:

@@ -26,6 +26,9 @@ class Form:
     # The JSON Schema of the values, if it is the same for all forms of a class.
     described: ClassVar[dict[str, Any]] = {}
 
+    # Whether errors must not show the values.
+    secret: ClassVar[bool] = False
+
     @property
     def allowed(self) -> str:
         """A description of the allowed JSON values."""

@@ -10,7 +10,10 @@ from typing import Any
 
 from logitkit.errors import ConfigurationError
 
-__all__ = ["Place", "shown"]
+__all__ = ["HIDDEN", "Place", "shown"]
+
+# Stands for a secret value in an error.
+HIDDEN = "a value that is not shown, as it is secret"
 
 # The maximum nesting. No use needs more, and each level is a call on Python's stack.
 DEEPEST = 16
@@ -78,9 +81,9 @@ class Place:
             said = f"{said[: LONGEST_MESSAGE // 2]} ... {said[-LONGEST_MESSAGE // 2 :]}"
         return ConfigurationError(f"{self.path}: {said}")
 
-    def refuse(self, value: object, allowed: str) -> ConfigurationError:
-        """Return the error for a value that is not allowed here."""
-        return ConfigurationError(f"{self.path} is {shown(value)}; allowed is {allowed}")
+    def refuse(self, value: object, allowed: str, *, secret: bool = False) -> ConfigurationError:
+        """Return the error for a value that is not allowed here, which does not show a secret one."""
+        return ConfigurationError(f"{self.path} is {HIDDEN if secret else shown(value)}; allowed is {allowed}")
 
 
 def shown(value: object) -> str:

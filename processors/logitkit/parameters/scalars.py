@@ -89,5 +89,6 @@ def checked_real(name: str, given: object, least: float, most: float, note: str)
     """
     number = as_real(given)
     if number is None or not least <= number <= most:
-        raise ConfigurationError(f"{name} is {given!r}; allowed are numbers from {least:g} to {most:g} ({note})")
+        more = f" ({note})" if note else ""
+        raise ConfigurationError(f"{name} is {given!r}; allowed are numbers from {least:g} to {most:g}{more}")
     return number

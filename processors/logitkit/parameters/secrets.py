@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.form import Form
 from logitkit.parameters.numbers import Integer
-from logitkit.parameters.place import Place
+from logitkit.parameters.place import HIDDEN, Place
 from logitkit.parameters.scalars import as_integer
 
 __all__ = ["SecretInteger", "SecretIntegers"]
-
-HIDDEN = "a value that is not shown, as it is secret"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +25,8 @@ class SecretInteger(Integer):
             ...
         logitkit.errors.ConfigurationError: key is a value that is not shown, as it is secret; allowed are integers from 0 to 9
     """
+
+    secret: ClassVar[bool] = True
 
     def read(self, value: Any, place: Place) -> int:
         """Return it as an int, also if it is of a subclass."""
@@ -55,6 +55,7 @@ class SecretIntegers(Form):
     most: int
 
     types = (list, tuple)
+    secret: ClassVar[bool] = True
 
     @property
     def allowed(self) -> str:

@@ -96,7 +96,8 @@ class Kind:
         elif self.main is not None:
             arguments = {self.main: self.parameters[self.main].read(value, place)}
         else:
-            raise place.refuse(value, f"an object with {', '.join(self.parameters) or 'no members'}")
+            secret = any(form.secret for form in self.parameters.values())
+            raise place.refuse(value, f"an object with {', '.join(self.parameters) or 'no members'}", secret=secret)
         return self.build(arguments, place)
 
     def build(self, arguments: dict[str, Any], place: Place) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from itertools import product
 from typing import Any
 
@@ -106,7 +107,11 @@ MISTAKES = {
     "start: %lark\n": (1, 8, "a grammar is missing after %lark"),
     'start: %lark { start: "a"\n': (1, 8, "this %lark { is not closed by }"),
     'start: %lark {\n start: b\n b: x "}" }\n': (3, 5, "in this nested grammar: the rule 'x' is not defined"),
-    'start: %lark { root: "a" }\n': (1, 8, "in this nested grammar: there is no rule 'start'"),
+    'start: %lark { root: "a" }\n': (
+        1,
+        8,
+        "in this nested grammar: there is no rule 'start'; give this name to the rule that the nested grammar begins with",
+    ),
     "start: %lark {\n start: %lark {\n  start: y } }\n": (3, 10, "in this nested grammar: the rule 'y' is not defined"),
     'start: A\nA: %lark { start: "a" }\n': (2, 4, "the terminal A contains %lark"),
     "start: " + "%lark { start: " * 20: (1, 128, "grammars in %lark nest more than 8 deep"),
@@ -128,6 +133,23 @@ def test_a_mistake_has_its_place(grammar: str) -> None:
         read_lark(grammar)
     assert reason in caught.value.reason
     assert (caught.value.line, caught.value.column) == (line, column)
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        'start: %regex {"substring_chars": VALUE}',
+        'start: %lark { start: %regex {"substring_chars": VALUE} }',
+        '%llguidance {"no_forcing": VALUE}\nstart: "a"',
+    ],
+)
+def test_an_object_that_nests_at_any_depth_is_refused_with_its_place(grammar: str) -> None:
+    """Python's stack is deeper in some functions than in others, so all depths near its limit are tried."""
+    limit = sys.getrecursionlimit()
+    for depth in range(limit - 150, limit):
+        with pytest.raises(GrammarError) as caught:
+            read_lark(grammar.replace("VALUE", "[" * depth + "]" * depth))
+        assert caught.value.line == 1
 
 
 def test_a_long_text_has_too_many_parts() -> None:

@@ -96,9 +96,9 @@ class _LarkParser(LarkBodyReader):
         terminal_number = self.draft.number(("attributes", token.text), token.text, "terminal", token.begin)
         terminal = self.draft.definitions[terminal_number]
         terminal.attributes, terminal.priority = attributes, definition.priority
+        marker = [] if attributes.suffix is None else self.references
         self.read_body(terminal)
-        if attributes.suffix is not None:
-            terminal.references.append((attributes.suffix, token.begin))
+        terminal.references += marker
         definition.body, definition.end = Call(terminal_number), terminal.end
         definition.references.append((terminal_number, token.begin))
 
@@ -237,7 +237,11 @@ class _LarkParser(LarkBodyReader):
 
     def check_options(self, token: LarkToken) -> None:
         """Check that options of LLGuidance or XGrammar do not ask for other texts than those that are allowed anyway."""
-        for name, value in json.loads(token.text, parse_int=float).items():
+        try:
+            options = json.loads(token.text, parse_int=float)
+        except RecursionError:
+            self.refuse("the options are nested too deeply", token)
+        for name, value in options.items():
             if name not in _OPTIONS:
                 allowed = ", ".join(_OPTIONS)
                 self.refuse(f"{name} is not an option of a grammar that can be honoured; allowed are {allowed}", token)

@@ -115,7 +115,12 @@ class _LarkReader:
 
     def read_nested(self, text: str) -> RuleSet:
         """Read a nested grammar; its depth is limited by `MAX_NESTED`."""
-        return _LarkReader(parse_lark(text, self.limits), self.kind, self.limits).rule_set("start")
+        reader = _LarkReader(parse_lark(text, self.limits), self.kind, self.limits)
+        if (names := reader.names()) and "start" not in names:
+            raise GrammarError(
+                "there is no rule 'start'; give this name to the rule that the nested grammar begins with"
+            )
+        return reader.rule_set("start")
 
     def rule_set(self, start: str) -> RuleSet:
         """Return the rules."""

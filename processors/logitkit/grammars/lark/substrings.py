@@ -41,7 +41,10 @@ def chunks_of(written: str) -> list[str]:
         >>> chunks_of('{"substring_words": "foo bar. baz"}')
         ['foo', ' ', 'bar', '.', ' ', 'baz']
     """
-    value = json.loads(written, parse_int=float)
+    try:
+        value = json.loads(written, parse_int=float)
+    except RecursionError:
+        raise ConfigurationError("the object after %regex is nested too deeply") from None
     if len(value) != 1 or next(iter(value)) not in _KEYS:
         given = ", ".join(map(repr, value)) or "nothing"
         raise ConfigurationError(f"%regex has {given}; it takes one of {', '.join(_KEYS)}")

@@ -53,7 +53,6 @@ def test_a_server_s_own_variable_counts_more(monkeypatch: pytest.MonkeyPatch) ->
         ("MAX_WORK", "1e6"),
         ("MAX_CHARACTERS", "9" * 30),
         ("MAX_CHARACTERS", "1" * 20),
-        ("MAX_WORK", "1" * 5000),
         ("MAX_WAITING", ""),
         ("MAX_SECONDS", "1.5"),
         ("PROCESSES", "٣"),
@@ -64,6 +63,12 @@ def test_a_wrong_value_names_its_variable(prefix: str, name: str, value: str, mo
     wanted = f"the environment variable {prefix}{name} is {value!r}; allowed are integers from 1"
     with pytest.raises(ConfigurationError, match=re.escape(wanted)):
         server_settings(OWN)
+
+
+def test_a_number_that_python_does_not_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGITKIT_SERVER_MAX_WORK", "1" * 5000)
+    with pytest.raises(ConfigurationError, match="the environment variable LOGITKIT_SERVER_MAX_WORK is '1111"):
+        server_settings()
 
 
 def test_an_unknown_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +91,11 @@ def test_variables_of_kubernetes_stop_no_server(monkeypatch: pytest.MonkeyPatch)
             "SERVICE_PORT",
             "SERVICE_PORT_HTTP",
             "PORT",
-            *(f"PORT_8000_{protocol}{what}" for protocol in ("TCP", "UDP") for what in ("", "_PROTO", "_PORT", "_ADDR")),
+            *(
+                f"PORT_8000_{protocol}{what}"
+                for protocol in ("TCP", "UDP")
+                for what in ("", "_PROTO", "_PORT", "_ADDR")
+            ),
         ):
             monkeypatch.setenv(f"{service}_{name}", "10.0.0.11")
     check_names()

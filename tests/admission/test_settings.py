@@ -52,6 +52,7 @@ def test_a_server_s_own_variable_counts_more(monkeypatch: pytest.MonkeyPatch) ->
         ("MAX_WORK", "many"),
         ("MAX_WORK", "1e6"),
         ("MAX_CHARACTERS", "9" * 30),
+        ("MAX_CHARACTERS", "1" * 20),
         ("MAX_WAITING", ""),
         ("MAX_SECONDS", "1.5"),
         ("PROCESSES", "٣"),
@@ -64,6 +65,12 @@ def test_a_wrong_value_names_its_variable(prefix: str, name: str, value: str, mo
         server_settings(OWN)
 
 
+def test_a_number_that_python_does_not_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGITKIT_SERVER_MAX_WORK", "1" * 5000)
+    with pytest.raises(ConfigurationError, match="the environment variable LOGITKIT_SERVER_MAX_WORK is '1111"):
+        server_settings()
+
+
 def test_an_unknown_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGITKIT_SERVER_MAX_WORK", "5")
     check_names()
@@ -74,6 +81,30 @@ def test_an_unknown_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     check_names(OWN, ["SWITCH"])
     with pytest.raises(ConfigurationError, match=f"{OWN}SWITCH is not a setting"):
         check_names(OWN)
+
+
+def test_variables_of_kubernetes_stop_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Those of services named `logitkit-server`, `logitkit-other` and `logitkit-other-chat`, as its documentation lists them.
+    for service in ("LOGITKIT_SERVER", "LOGITKIT_OTHER", "LOGITKIT_OTHER_CHAT"):
+        for name in (
+            "SERVICE_HOST",
+            "SERVICE_PORT",
+            "SERVICE_PORT_HTTP",
+            "PORT",
+            *(
+                f"PORT_8000_{protocol}{what}"
+                for protocol in ("TCP", "UDP")
+                for what in ("", "_PROTO", "_PORT", "_ADDR")
+            ),
+        ):
+            monkeypatch.setenv(f"{service}_{name}", "10.0.0.11")
+    check_names()
+    check_names(OWN)
+    for wrong in ("MAX_PORTS", "SERVICE", "PORT_8000"):
+        monkeypatch.setenv(OWN + wrong, "1")
+        with pytest.raises(ConfigurationError, match=f"{OWN}{wrong} is not a setting"):
+            check_names(OWN)
+        monkeypatch.delenv(OWN + wrong)
 
 
 def test_limits_hold_and_refusals_name_their_variable(monkeypatch: pytest.MonkeyPatch) -> None:

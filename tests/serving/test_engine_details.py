@@ -109,7 +109,7 @@ def completed(llama: Any, asked: ServedRequest, **more: Any) -> Any:
 
     token = _admitted.set(AdmittedRequest(asked, SimpleNamespace(vocabulary=vocabulary(llama)), None))  # type: ignore[arg-type]
     try:
-        return llama("The price of", max_tokens=20, temperature=0, **more)["choices"][0]
+        return llama(prompt="The price of", max_tokens=20, temperature=0, **more)["choices"][0]
     finally:
         _admitted.reset(token)
 
@@ -134,6 +134,18 @@ def test_llama_cpp_gives_no_probabilities_for_a_stop(gguf: str) -> None:
     assert (
         completed(llama, ServedRequest(stops=("§",)), logprobs=1)["logprobs"]["tokens"] == whole["logprobs"]["tokens"]
     )
+
+
+@pytest.mark.usefixtures("llama_methods")
+def test_llama_cpp_echoes_the_prompt(gguf: str) -> None:
+    import llama_cpp
+
+    llama: Any = llama_cpp.Llama(gguf, n_ctx=256, verbose=False)
+    whole = llama("The price of", max_tokens=20, temperature=0, echo=True)["choices"][0]["text"]
+    assert whole.startswith("The price of ")
+    assert completed(llama, ServedRequest(stops=("§",)), echo=True)["text"] == whole
+    stop = whole[15:18]
+    assert completed(llama, ServedRequest(stops=(stop,)), echo=True)["text"] == whole[: whole.index(stop, 12)]
 
 
 @pytest.mark.usefixtures("llama_methods")

@@ -16,6 +16,7 @@ count more, for this server only.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,6 +28,14 @@ __all__ = ["PREFIX", "ServerSettings", "check_names", "server_settings"]
 
 # The prefix of the variables that all servers read.
 PREFIX = "LOGITKIT_SERVER_"
+
+# Kubernetes sets these for each service of a namespace, as LOGITKIT_VLLM_PORT_8000_TCP for one with the name `logitkit-vllm`.
+OF_SERVICES = re.compile(
+    r"\w+_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?)", re.ASCII
+)
+
+# The largest number is below 2**62, which has this many digits.
+MOST_DIGITS = 19
 
 # The numbers, without a prefix, and their default values.
 DEFAULTS = {
@@ -91,13 +100,15 @@ def _read(given: tuple[tuple[str, str], ...], prefix: str) -> ServerSettings:
 
 
 def _number(variable: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:19]) < 2**62):
+    if not (text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS and 1 <= int(text) < 2**62):
         raise ConfigurationError(f"the environment variable {variable} is {text!r}; allowed are integers from 1")
     return int(text)
 
 
 def check_names(prefix: str = PREFIX, others: Sequence[str] = ()) -> None:
     """Refuse variables that no server reads, such as misspelt ones. Servers call this when they start.
+
+    Those that Kubernetes sets for a service whose name begins like the prefix are ignored.
 
     Args:
         prefix: The prefix of the variables.
@@ -107,7 +118,8 @@ def check_names(prefix: str = PREFIX, others: Sequence[str] = ()) -> None:
         ConfigurationError: The environment has such a variable.
     """
     allowed = [prefix + name for name in (*others, *DEFAULTS)]
-    unknown = next((name for name in sorted(os.environ) if name.startswith(prefix) and name not in allowed), None)
+    names = sorted(name for name in os.environ if name.startswith(prefix) and not OF_SERVICES.fullmatch(name))
+    unknown = next((name for name in names if name not in allowed), None)
     if unknown is not None:
         raise ConfigurationError(
             f"the environment variable {unknown} is not a setting; allowed are {', '.join(allowed)}. Correct its name, or "

@@ -216,16 +216,16 @@ def _answering(original: Callable[..., Any], chat: bool) -> Callable[..., Any]:
         answer = original(self, *args, **kwargs)
         if kwargs.get("stream"):
             return _streamed(answer, recorder, chat)
-        return _whole(answer, recorder, chat)
+        return _whole(answer, recorder, chat, kwargs["prompt"] if kwargs.get("echo") else "")
 
     return create
 
 
-def _whole(answer: dict[str, Any], recorder: Recorder, chat: bool) -> dict[str, Any]:
+def _whole(answer: dict[str, Any], recorder: Recorder, chat: bool, echoed: str) -> dict[str, Any]:
     message = Message()
     message.add([*recorder.taken(), *recorder.reader.finish()])
     choice = answer["choices"][0]
-    written: dict[str, Any] = {"message": message.body()} if chat else {"text": message.text()}
+    written: dict[str, Any] = {"message": message.body()} if chat else {"text": echoed + message.text()}
     reason = recorder.reader.finish_reason(choice["finish_reason"])
     written["logprobs"] = _without_last(choice.get("logprobs"), recorder.tokens_of_stop)
     return {**answer, "choices": [{**choice, **written, "finish_reason": reason}]}

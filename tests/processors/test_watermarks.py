@@ -266,6 +266,32 @@ def test_wrong_arguments_of_the_detector(arguments: tuple[Any, Any], message: st
         lk.watermarks.detect(lk.KgwWatermark(1), [[1, 2]], constraint=lk.TopK(1))
 
 
+@pytest.mark.parametrize(
+    ("texts", "more", "said"),
+    [
+        ([[2**70]], {}, "text 0 has a token that is not an integer"),
+        ([[1], [2.5]], {}, "text 1 has a token that is not an integer"),
+        ([["a"]], {}, "text 0 has a token that is not an integer"),
+        ([[True]], {}, "text 0 has a token that is not an integer"),
+        (torch.tensor([[2**40]]), {}, "text 0 has the token 1099511627776"),
+        ([[1, 2]], {"eos_ids": [-1]}, "eos_ids"),
+        ([[1, 2]], {"eos_ids": ["a"]}, "eos_ids"),
+        ([[1, 2]], {"vocabulary_size": 10**12}, "vocabulary_size is 1000000000000; allowed are integers from 1"),
+        ([[1, 2]], {"vocabulary_size": "a"}, "vocabulary_size is 'a'"),
+    ],
+)
+def test_wrong_texts_are_refused(texts: Any, more: dict[str, Any], said: str) -> None:
+    for watermark in (lk.KgwWatermark(SECRET), lk.SynthIdWatermark([SECRET]), lk.GumbelWatermark(SECRET)):
+        with pytest.raises(ConfigurationError, match=said):
+            lk.watermarks.detect(watermark, texts, **more)
+
+
+def test_equal_keys_are_refused_without_showing_them() -> None:
+    with pytest.raises(ConfigurationError, match="keys has a key twice") as caught:
+        lk.SynthIdWatermark([1, SECRET, SECRET])
+    assert str(SECRET) not in str(caught.value)
+
+
 def test_the_page_has_the_measured_tables() -> None:
     page = (Path(__file__).parents[2] / "docs" / "watermarks.md").read_text("utf-8")
     for part in table(json.loads(RESULT.read_text("utf-8"))).split("\n\n"):

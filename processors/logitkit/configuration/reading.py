@@ -99,11 +99,15 @@ def _chain(config: Mapping[str, Any], place: Place) -> Processor[Any]:
 
 
 def _refused(value: object, place: Place, allowed: str) -> ConfigurationError:
-    """Return the error for a value that is not a configuration; containers are not shown, as they may hold a secret key."""
-    if isinstance(value, list | tuple | Mapping):
-        given = "an object" if isinstance(value, Mapping) else "a list"
-        return ConfigurationError(f"{place.path} is {given}; allowed is {allowed}")
-    return place.refuse(value, allowed)
+    """Return the error for a value that is not a configuration; it is not shown if it names a kind with secrets."""
+    secrets = [
+        name for name, kind in installed_kinds().items() if any(form.secret for form in kind.parameters.values())
+    ]
+    try:
+        text = repr(value) if isinstance(value, list | tuple | Mapping) else ""
+    except (RecursionError, ValueError):
+        return place.refuse(value, allowed, secret=True)
+    return place.refuse(value, allowed, secret=any(name in text for name in secrets))
 
 
 def _joined(processors: list[Processor[Any]], place: Place) -> Processor[Any]:

@@ -108,7 +108,8 @@ class Number(_InRange):
         number = as_real(given)
         if number is None or not self.holds(number):
             zero = "" if self.zero is None else f"0 ({self.zero}) and "
-            allowed = f"{zero}numbers from {self.least:g} to {self.most:g} ({self.note})"
+            note = f" ({self.note})" if self.note else ""
+            allowed = f"{zero}numbers from {self.least:g} to {self.most:g}{note}"
             raise ConfigurationError(f"{name} is {given!r}; allowed are {allowed}")
         return number
 

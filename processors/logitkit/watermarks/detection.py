@@ -13,6 +13,7 @@ from torch import Tensor
 
 from logitkit.composition.chain import Chain, members
 from logitkit.errors import ConfigurationError
+from logitkit.parameters.scalars import checked_integer
 from logitkit.protocol.processor import Processor, check_is_processor, name_of
 from logitkit.watermarks import scores
 from logitkit.watermarks.gumbel import GumbelWatermark
@@ -21,6 +22,9 @@ from logitkit.watermarks.scored_tokens import first_occurrences, forced_tokens, 
 from logitkit.watermarks.synthid import SynthIdWatermark
 
 __all__ = ["Detection", "Watermark", "detect", "synthid_bits", "text_score"]
+
+# Of models that exist, none has a sixteenth of it; transformers' schemes permute all columns.
+MOST_COLUMNS = 2**24
 
 Watermark = KgwWatermark | SynthIdWatermark | GumbelWatermark
 
@@ -93,6 +97,8 @@ def detect(
     p-value is exact, while transformers' follows from a normal distribution.
     """
     found = _watermark_of(watermark)
+    if vocabulary_size is not None:
+        vocabulary_size = checked_integer("vocabulary_size", vocabulary_size, 1, MOST_COLUMNS)
     rows = rows_without_padding(tokens, eos_ids)
     forced = [np.zeros(len(line), np.bool_) for line in rows]
     if constraint is not None:

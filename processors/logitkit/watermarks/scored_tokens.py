@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
+from logitkit.parameters import TokenIds
+from logitkit.parameters.numbers import LARGEST
+from logitkit.parameters.scalars import as_integer
 from logitkit.protocol.calls import advance_checked, init_checked
 from logitkit.protocol.context import Context, padded
 from logitkit.protocol.processor import Processor, name_of
@@ -37,15 +40,25 @@ def rows_without_padding(tokens: Tensor | Sequence[Sequence[int]], eos_ids: Sequ
     else:
         if isinstance(tokens, str | bytes) or any(not isinstance(line, Sequence | Tensor) for line in tokens):
             raise ConfigurationError(f"tokens is not a list of lists; {advice}")
-        lines = [np.array([*map(int, line)], np.int64) for line in tokens]
+        lines = [_of_integers(number, line, advice) for number, line in enumerate(tokens)]
+    end_ids = TokenIds(least=0).check("eos_ids", eos_ids)
     found = []
     for number, line in enumerate(lines):
-        if (line < -1).any():
-            raise ConfigurationError(f"text {number} has the token {line.min()}; {advice}")
+        wrong = line[(line < -1) | (line > LARGEST)]
+        if len(wrong):
+            raise ConfigurationError(f"text {number} has the token {wrong[0]}; {advice}")
         real = line[line >= 0]
-        ends = np.flatnonzero(np.isin(real, list(eos_ids)))
+        ends = np.flatnonzero(np.isin(real, end_ids))
         found.append(real[: ends[0]] if len(ends) else real)
     return found
+
+
+def _of_integers(number: int, line: Any, advice: str) -> NDArray[np.int64]:
+    """Return the tokens of a text as an array."""
+    given = [*map(as_integer, line.tolist() if isinstance(line, Tensor) else line)]
+    if None in given or any(abs(token) > LARGEST for token in given if token is not None):
+        raise ConfigurationError(f"text {number} has a token that is not an integer up to {LARGEST:,}; {advice}")
+    return np.array(given, np.int64)
 
 
 def ngrams_of(line: NDArray[np.int64], size: int) -> NDArray[np.int64]:

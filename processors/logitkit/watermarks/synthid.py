@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from logitkit.errors import ConfigurationError
 from logitkit.lazy import lazy
 from logitkit.parameters import Boolean, Integer, SecretInteger, SecretIntegers
 from logitkit.protocol.calls import check_tokens
@@ -93,7 +94,7 @@ class SynthIdWatermark(HostAndDevice[SynthIdState]):
     lowest finite number.
 
     Args:
-        keys: The secret keys, 1 to 64 integers from 0 to 2**63 - 1; 20 to 30 are usual. They do not appear in `repr`, errors
+        keys: The secret keys, 1 to 64 different integers from 0 to 2**63 - 1; 20 to 30 are usual. They do not appear in `repr`, errors
             or saved states, but they do in the configuration that `to_config` writes.
         ngram_len: The number of tokens of a context and the token after it, from 2 to 65.
         context_history_size: How many contexts a row remembers, from 0 to 65,536: 8 bytes each.
@@ -143,6 +144,8 @@ class SynthIdWatermark(HostAndDevice[SynthIdState]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if len({*self.keys}) < len(self.keys):
+            raise ConfigurationError("keys has a key twice; give different ones, since each decides a layer of its own")
         # Drawn now: while a graph is traced, there are no numbers.
         _ = self._words
 

@@ -12,13 +12,13 @@ import pytest
 
 import logitkit as lk
 from tests.conformance.agreement import assert_greedy, assert_same, assert_whole
-from tests.conformance.cases import FEWER, PROMPTS, STEPS, processors, prompts
+from tests.conformance.cases import FEWER, STEPS, processors, prompts
 from tests.conformance.engines import ENGINES, Engine, LlamaCpp, MlxLm, OnnxRuntimeGenAi, Transformers
 from tests.examples import of_all
 
 OTHERS: list[Engine] = [MlxLm(), LlamaCpp(), OnnxRuntimeGenAi()]
 
-COMPARED = 2 if FEWER else PROMPTS
+COMPARED = 2 if FEWER else 12
 
 
 @pytest.mark.parametrize("name", of_all(processors(), 2))

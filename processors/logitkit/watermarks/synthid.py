@@ -94,8 +94,8 @@ class SynthIdWatermark(HostAndDevice[SynthIdState]):
     lowest finite number.
 
     Args:
-        keys: The secret keys, 1 to 64 different integers from 0 to 2**63 - 1; 20 to 30 are usual. They do not appear in `repr`, errors
-            or saved states, but they do in the configuration that `to_config` writes.
+        keys: The secret keys, 1 to 64 different integers from 0 to 2**63 - 1; 20 to 30 are usual. They do not appear in `repr`,
+            errors or saved states, but they do in the configuration that `to_config` writes.
         ngram_len: The number of tokens of a context and the token after it, from 2 to 65.
         context_history_size: How many contexts a row remembers, from 0 to 65,536: 8 bytes each.
         sampling_table_size: The number of entries of the table from which g is read, from 1 to 2**20.

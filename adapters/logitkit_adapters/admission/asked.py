@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
     Args:
         given: JSON, as servers receive it, or a mapping.
-        text: Its JSON, the key of caches, or None if it has none.
+        text: The JSON of the configuration, by which caches find it; None if the request has no JSON.
         tokens: The `max_tokens` of the request if the configuration may depend on it, or None.
         bans: The tokens that the engine's own parameters ban.
     """

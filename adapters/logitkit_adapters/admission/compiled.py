@@ -31,7 +31,7 @@ def files_of(vocabulary: Vocabulary, engine: str) -> AutomatonFiles | None:
 
     Args:
         vocabulary: The engine's vocabulary.
-        engine: A name of the engine, the same in all its processes and in no other engine. If it is empty, there are no files.
+        engine: The name that all processes of an engine share, and no other engine has. If it is empty, no files are written.
     """
     if not engine or not hasattr(os, "getuid"):
         return None

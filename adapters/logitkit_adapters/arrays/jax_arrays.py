@@ -21,14 +21,14 @@ def to_torch(array: Any, *, writing: bool) -> tuple[Tensor, bool, None]:
     """Return a tensor of a JAX array, which waits for the array to be computed; whether it is a copy; and None.
 
     Raises:
-        ConfigurationError: The array has no values, as inside `jax.jit`, is spread over several devices, or has a dtype or a
-            device that torch does not support.
+        ConfigurationError: The array is traced, for example inside `jax.jit`, and so has no values; or it is spread over several
+            devices; or torch does not support its dtype or its device.
     """
     shape = list(array.shape)
     if isinstance(array, jax.core.Tracer):
         raise ConfigurationError(
-            f"the JAX array {shape} has no values, because a function is being traced; return the logits from the function that "
-            "jax.jit compiles, and process them outside"
+            f"the JAX array {shape} has no values yet, because JAX is tracing a function; return the logits from the function "
+            "that jax.jit compiles, and process them outside"
         )
     if not array.is_fully_addressable or len(array.devices()) != 1:
         raise ConfigurationError(

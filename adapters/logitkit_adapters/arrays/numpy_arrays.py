@@ -66,7 +66,7 @@ def _is_plain(array: NDArray[Any]) -> bool:
 
 
 def _is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype is the bfloat16 of ml_dtypes, which JAX and ONNX use because numpy has none."""
+    """Whether a dtype is bfloat16. numpy has no such dtype; JAX and ONNX use that of the package ml_dtypes."""
     return dtype.kind == "V" and dtype.name == "bfloat16"
 
 

@@ -1,9 +1,9 @@
 """The demo model for ONNX Runtime GenAI: a folder as its model builder writes it.
 
-The graph ships as `model/model.onnx` (25 kB), which `scripts/export-demo-graph` makes with the builder. It has no weights. They
-are in a second file, one tensor after another without gaps, in the order in which the graph uses them first. This module writes
-that file from `model.safetensors` in a few milliseconds, so that nobody needs the builder, which imports torch, transformers
-and onnx.
+The graph ships as `model/model.onnx` (25 kB), without the weights; `scripts/export-demo-graph` makes it with the builder. The
+weights are in a second file, one tensor after another without gaps, in the order in which the graph first uses them. This module
+writes that file from `model.safetensors` in a few milliseconds, so that nobody needs the builder, which imports torch,
+transformers and onnx.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def row_numbers(rows: Any, count: int) -> list[int]:
         count: The number of rows.
 
     Raises:
-        ConfigurationError: They are something else, or there is no such row.
+        ConfigurationError: The rows are not integers or booleans, or a row does not exist.
     """
     listed = rows.tolist() if hasattr(rows, "tolist") else rows
     if isinstance(listed, int):

@@ -79,8 +79,9 @@ class StateBank:
         self._context = context_of([NewRequest(None, [])], columns, device)  # type: ignore[arg-type]
         self._process = EngineLogits(self._runs)
         self._tables: list[Any] = []
-        # By row that has a request: its maximum length, if known.
+        # By row that has a request: its maximum length, if known. The largest of them; None if any is unknown.
         self._limits: dict[int, int | None] = {}
+        self._longest: int | None = None
         self._limits_there: Tensor | None = None
 
     def __len__(self) -> int:
@@ -115,7 +116,7 @@ class StateBank:
         if not self._fits(runs, state, context, rows):
             self._replace(runs, state, context, rows)
         self._limits |= {row: request.limit for row, request in requests.items()}
-        self._limits_there = None
+        self._longest, self._limits_there = largest([*self._limits.values()]), None
         tables = self._current_tables()
         if len(tables) != len(self._tables) or any(map(lambda a, b: a is not b, tables, self._tables)):
             # A graph reads the tables that it was captured with.
@@ -240,13 +241,12 @@ class StateBank:
 
     def _with_limits(self, context: Context, rows: Tensor) -> Context:
         """Return the context of a step with the maximum length of each row, if those of all requests are known."""
-        longest = largest([*self._limits.values()])
-        if longest is None:
+        if self._longest is None:
             return context
         if self._limits_there is None:
             of_rows = [self._limits.get(row) or 0 for row in range(len(self))]
             self._limits_there = torch.tensor(of_rows, dtype=torch.int64, device=self._device)
-        return replace(context, max_length=longest, max_lengths=self._limits_there[rows])
+        return replace(context, max_length=self._longest, max_lengths=self._limits_there[rows])
 
     def raise_broken(self) -> None:
         """Raise `BrokenLogits` if logits of the last step, on an accelerator, were broken."""

@@ -154,3 +154,26 @@ def test_no_rows_and_no_steps() -> None:
         found = lk.training.replay(lk.Regex("a", V), [[]] * rows, [[]] * rows, logits)
         assert found.log_probs.shape == (rows, steps)
         found.log_probs.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "reshaping",
+    [*(lk.DynamicTemperature(0.5, 1.5, exponent) for exponent in (0.5, 1.0, 2.0)), lk.QuadraticSmoothing(0.3)],
+    ids=lambda reshaping: repr(reshaping),
+)
+def test_what_depends_on_all_logits_has_a_gradient_beside_bans(reshaping: lk.Processor) -> None:
+    chain = lk.chain(lk.AllowTokens([1, 2, 4]), reshaping)
+    logits = torch.tensor([[[0.3, 1.0, -0.5, 2.0, 0.2, 0.0]]], dtype=torch.float64, requires_grad=True)
+
+    def chosen(given: torch.Tensor) -> torch.Tensor:
+        return lk.training.replay(chain, [[0]], [[2]], given).log_probs.sum()
+
+    chosen(logits).backward()
+    assert logits.grad is not None
+    small = 1e-5
+    for column in range(6):
+        shift = torch.zeros(1, 1, 6, dtype=torch.float64)
+        shift[..., column] = small
+        with torch.no_grad():
+            slope = (chosen(logits + shift) - chosen(logits - shift)) / (2 * small)
+        assert logits.grad[0, 0, column].item() == pytest.approx(slope.item(), abs=1e-6)

@@ -137,7 +137,7 @@ def gradient(
 
 def _may_leave_out(rollouts: Rollouts) -> bool:
     """Whether a backward pass can leave out all that mask, because nothing else reads which tokens are masked."""
-    own = {Derivative.BY_TORCH, Derivative.COMPARED}
+    own = {Derivative.BY_TORCH, Derivative.BY_TENSORS, Derivative.COMPARED}
     return all(derivative_of(p) not in own for group in rollouts.groups for p in group.chain.processors)
 
 

@@ -23,8 +23,8 @@ from logitkit.watermarks.synthid import SynthIdWatermark
 
 __all__ = ["Detection", "Watermark", "detect", "synthid_bits", "text_score"]
 
-# Of models that exist, none has a sixteenth of it; transformers' schemes permute all columns.
-MOST_COLUMNS = 2**24
+# No model has a third of it. The schemes of transformers permute all columns, and keep a bool of each for 256 tokens.
+MOST_COLUMNS = 2**20
 
 Watermark = KgwWatermark | SynthIdWatermark | GumbelWatermark
 

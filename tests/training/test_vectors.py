@@ -159,7 +159,7 @@ def test_no_rows_and_no_steps() -> None:
 @pytest.mark.parametrize(
     "reshaping",
     [*(lk.DynamicTemperature(0.5, 1.5, exponent) for exponent in (0.5, 1.0, 2.0)), lk.QuadraticSmoothing(0.3)],
-    ids=lambda reshaping: repr(reshaping),
+    ids=repr,
 )
 def test_what_depends_on_all_logits_has_a_gradient_beside_bans(reshaping: lk.Processor) -> None:
     chain = lk.chain(lk.AllowTokens([1, 2, 4]), reshaping)

@@ -177,3 +177,15 @@ def test_what_depends_on_all_logits_has_a_gradient_beside_bans(reshaping: lk.Pro
         with torch.no_grad():
             slope = (chosen(logits + shift) - chosen(logits - shift)) / (2 * small)
         assert logits.grad[0, 0, column].item() == pytest.approx(slope.item(), abs=1e-6)
+
+
+def test_what_depends_on_all_logits_reads_those_that_a_truncation_kept() -> None:
+    chain = lk.chain(lk.BanTokens([5]), lk.TopK(3), lk.SynthIdWatermark([654, 400, 836], ngram_len=2))
+    context, logits = lk.Context.of([[0]], 6), torch.tensor([[0.3, 1.0, -0.5, 2.0, 0.2, 9.0]])
+    made = chain.process_logits(chain.init_state(context), logits.clone(), context)[1]
+    kept = lk.training.kept(logits, made)
+    for sets in (None, kept[:, None]):
+        found = lk.training.replay(chain, [[0]], [[1]], logits[:, None], kept=sets)
+        assert found.log_probs[0, 0].item() == pytest.approx(made[0].log_softmax(0)[1].item(), abs=1e-5)
+        # The mass that the ban left, whatever the truncation did.
+        assert found.log_mass[0, 0].item() == pytest.approx(logits[0].log_softmax(0)[:5].logsumexp(0).item(), abs=1e-5)

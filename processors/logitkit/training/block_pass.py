@@ -24,7 +24,7 @@ from logitkit.protocol.declared import is_foreign, truncates
 from logitkit.protocol.processor import Processor, Role, name_of, role_of
 from logitkit.runtime.token_bits import unpacked
 from logitkit.training.constraint_run import ConstraintRun
-from logitkit.training.derivatives import Derivative, derivative_of
+from logitkit.training.derivatives import READING_ROWS, Derivative, derivative_of
 from logitkit.training.kept_sets import LogSums, restrict
 from logitkit.training.state_blocks import StateBlock
 
@@ -57,10 +57,14 @@ class BlockPass:
 
     def run(self) -> None:
         """Run all processors of the chain."""
-        chain = self.block.group.chain
+        chain, left_out = self.block.group.chain, False
         for place, (processor, state) in enumerate(zip(chain.processors, self.block.state, strict=True)):
-            # What truncations do is known from the kept sets.
-            if self.kept is None or not truncates(processor):
+            if self.kept is not None and truncates(processor):
+                # What truncations do is known from the kept sets.
+                left_out = True
+            else:
+                if left_out and derivative_of(processor) in READING_ROWS:
+                    self.cut()
                 self.process(processor, state)
             if chain.ends_rows_after(place):
                 own = own_rows("chain", len(self.logits), self.logits)
@@ -71,6 +75,11 @@ class BlockPass:
     def process(self, processor: Processor[Any], state: Any) -> None:
         """Run a processor."""
         raise NotImplementedError
+
+    def cut(self) -> None:
+        """Mask what truncations did, for a processor that reads the whole row."""
+        assert self.kept is not None
+        self.logits, _ = restrict(self.logits, self.kept)
 
     def end(self, rows: Tensor) -> None:
         """Note that the chain has ended some rows, [N] bool, which had no token left."""
@@ -115,6 +124,12 @@ class ForwardPass(BlockPass):
         self.logits = _sound(processor, process_checked(processor, state, self.logits, self.block.context))
         if before is not None:
             self.undo(before)
+
+    def cut(self) -> None:
+        """Measure what constraints kept before truncations."""
+        self.close()
+        self.sums = None
+        super().cut()
 
     def end(self, rows: Tensor) -> None:
         """Note that the sums have changed."""

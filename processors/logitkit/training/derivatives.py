@@ -20,7 +20,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.protocol.declared import declares
 from logitkit.protocol.processor import Processor, Role, name_of, role_of
 
-__all__ = ["Derivative", "check_derivatives", "derivative_of", "end_ids", "is_shipped"]
+__all__ = ["READING_ROWS", "Derivative", "check_derivatives", "derivative_of", "end_ids", "is_shipped"]
 
 
 class Derivative(Enum):
@@ -47,6 +47,9 @@ class Derivative(Enum):
     BY_TORCH = "by torch"
     UNKNOWN = "unknown"
 
+
+# Those of which a processed logit may depend on all logits of the row, and so on which tokens are masked.
+READING_ROWS = frozenset({Derivative.BY_TENSORS, Derivative.BY_TORCH})
 
 # What is neither a constraint nor a truncation, by the name of its kind. Torch cannot differentiate operations that write to one
 # place twice, as some of logitkit do, so a kind that is missing here has no gradient.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from logitkit.runtime.token_bits import legal_tokens, packed, width
 from logitkit.training.block_pass import pass_back, pass_forward
-from logitkit.training.derivatives import Derivative, derivative_of
+from logitkit.training.derivatives import READING_ROWS, Derivative, derivative_of
 from logitkit.training.kept_sets import log_sums
 from logitkit.training.rollouts import Rollouts
 from logitkit.training.state_blocks import StateBlock, blocks_of
@@ -137,7 +137,7 @@ def gradient(
 
 def _may_leave_out(rollouts: Rollouts) -> bool:
     """Whether a backward pass can leave out all that mask, because nothing else reads which tokens are masked."""
-    own = {Derivative.BY_TORCH, Derivative.BY_TENSORS, Derivative.COMPARED}
+    own = {*READING_ROWS, Derivative.COMPARED}
     return all(derivative_of(p) not in own for group in rollouts.groups for p in group.chain.processors)
 
 

@@ -182,3 +182,21 @@ class Mute:
 def test_a_processor_that_returns_infinity_is_named() -> None:
     with pytest.raises(IllegalToken, match=r"row 0, step 0: token 0 cannot be judged: Mute returns \+inf"):
         replay(Mute())
+
+
+def test_what_reads_the_whole_row_between_two_truncations_needs_no_kept_sets() -> None:
+    reader = lk.SynthIdWatermark([654], ngram_len=2)
+    logits, kept = torch.zeros(1, 1, 4), torch.full((1, 1, 1), 3, dtype=torch.int32)
+    chains: list[list[Any]] = [
+        [lk.TopK(3), reader],
+        [reader, lk.TopK(3)],
+        [lk.TopK(3), lk.Temperature(2.0), lk.TopP(0.9)],
+    ]
+    for links in chains:
+        lk.training.replay(lk.chain(*links), [[0]], [[1]], logits, kept=kept)
+    between = lk.chain(lk.TopK(3), reader, lk.TopP(0.9))
+    with pytest.raises(
+        ConfigurationError, match="what SynthIdWatermark was given between TopK and TopP; put it after both"
+    ):
+        lk.training.replay(between, [[0]], [[1]], logits, kept=kept)
+    lk.training.replay(between, [[0]], [[1]], logits)

@@ -11,16 +11,24 @@ users, classes of users that do not only mask, and kinds that are not listed are
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any
 
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.errors import ConfigurationError
-from logitkit.protocol.declared import declares
+from logitkit.protocol.declared import declares, truncates
 from logitkit.protocol.processor import Processor, Role, name_of, role_of
 
-__all__ = ["READING_ROWS", "Derivative", "check_derivatives", "derivative_of", "end_ids", "is_shipped"]
+__all__ = [
+    "READING_ROWS",
+    "Derivative",
+    "check_between_truncations",
+    "check_derivatives",
+    "derivative_of",
+    "end_ids",
+    "is_shipped",
+]
 
 
 class Derivative(Enum):
@@ -98,6 +106,25 @@ def check_derivatives(processors: Iterable[Processor[Any]]) -> None:
                 f"replay does not know the derivative of {name_of(processor)}; for log-probabilities without a gradient, give "
                 "logits.detach()"
             )
+
+
+def check_between_truncations(processors: Sequence[Processor[Any]]) -> None:
+    """Raise `ConfigurationError` if a processor between two truncations reads the whole row.
+
+    A kept set is what both left together, so it does not tell what the processor was given.
+    """
+    first: Processor[Any] | None = None
+    reader: Processor[Any] | None = None
+    for processor in processors:
+        if truncates(processor):
+            if first is not None and reader is not None:
+                raise ConfigurationError(
+                    f"with kept sets, replay cannot tell what {name_of(reader)} was given between {name_of(first)} and "
+                    f"{name_of(processor)}; put it after both, or replay without kept sets"
+                )
+            first = processor
+        elif first is not None and derivative_of(processor) is Derivative.BY_TENSORS:
+            reader = processor
 
 
 def is_shipped(processor: Processor[Any]) -> bool:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from logitkit.protocol.processor import Processor
-from logitkit.training.derivatives import check_derivatives
+from logitkit.training.derivatives import check_between_truncations, check_derivatives
 from logitkit.training.differentiable import LogProbs
 from logitkit.training.faults import first_fault
 from logitkit.training.rollouts import Rollouts, checked_kept, checked_logits
@@ -67,7 +67,8 @@ def replay(
     Raises:
         IllegalToken: The processors forbid a token of an output, or `kept` lacks it; the error knows row, step and token.
         BrokenLogits: The trainer's logits at a token have NaN or +inf, or none is finite.
-        ConfigurationError: An argument has a shape, dtype or value that is not allowed, or padding is followed by a token.
+        ConfigurationError: An argument has a shape, dtype or value that is not allowed, or padding is followed by a token; or
+            `kept` is given, and a processor that reads the whole row, such as `SynthIdWatermark`, is between two truncations.
         BatchMismatch: Arguments differ in their numbers of rows or steps.
 
     Example:
@@ -106,6 +107,9 @@ def _replayed(
     logits = checked_logits(logits)
     sets = checked_kept(kept, logits)
     rollouts = Rollouts.of(processor, prompts, outputs, logits, max_lengths, stream_ids, pad_id)
+    if sets is not None:
+        for group in rollouts.groups:
+            check_between_truncations(group.chain.processors)
     if logits.requires_grad and torch.is_grad_enabled():
         check_derivatives(p for group in rollouts.groups for p in group.chain.processors)
     log_probs, forced, log_mass, faults = LogProbs.apply(logits, sets, rollouts)  # type: ignore[no-untyped-call]

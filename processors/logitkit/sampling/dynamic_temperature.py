@@ -99,4 +99,8 @@ class DynamicTemperature(Reshaping[DynamicTemperatureState]):
         temperature = state.low + (state.high - state.low) * spread
         active = self._active(state)
         chosen = torch.where((count[:, 0] > 1) & active, temperature, 1.0)
-        return divided_tensors(chosen, torch.where(logits.isnan() & active[:, None], -torch.inf, logits))
+        given = torch.where(logits.isnan() & active[:, None], -torch.inf, logits)
+        # The derivative of -inf by the temperature would not be a number, so another number is divided there.
+        banned = given == -torch.inf
+        divided = divided_tensors(chosen, torch.where(banned, given.amax(1, keepdim=True), given))
+        return torch.where(banned, -torch.inf, divided)

@@ -134,13 +134,8 @@ def divided_tensors(temperature: Tensor, logits: Tensor) -> Tensor:
     most = torch.finfo(logits.dtype).max
     top = scores.amax(1, keepdim=True)
     moved = top.isfinite() & (torch.abs(top / number) > most)
-    shown = torch.where(moved, scores - top, scores)
-    if temperature.requires_grad:
-        # A ban has no derivative by the temperature: it would be infinite, and times 0 not a number.
-        shown = torch.where(scores > -torch.inf, shown, 0.0)
-    divided = (shown / number).clamp(scores.clamp(max=-most), scores.clamp(min=most)).to(logits.dtype)
-    if temperature.requires_grad:
-        divided = torch.where(scores > -torch.inf, divided, -torch.inf)
+    divided = torch.where(moved, scores - top, scores) / number
+    divided = divided.clamp(scores.clamp(max=-most), scores.clamp(min=most)).to(logits.dtype)
     first = torch.arange(logits.shape[1], device=logits.device) == scores.argmax(1, keepdim=True)
     only = torch.where(first, scores.to(logits.dtype), -torch.inf)
     return torch.where(t == 0, only, torch.where(t == 1, logits, divided))

@@ -22,6 +22,8 @@ from tests.registry import EOS, PAD, ROWS, Row
 
 COLUMNS = 72
 BY_NAME = {row.name: row for row in ROWS if getattr(row.processor, "batch_size", None) is None}
+# What these keep depends on the logits, so they are not compared alone.
+READ_LOGITS = (Role.TEMPERATURE, Role.TRUNCATION, Role.WATERMARK)
 DTYPES = (torch.float32, torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -70,7 +72,7 @@ class Parts:
 
     def __init__(self, parts: Sequence[Any], context: lk.Context) -> None:
         self.context = context
-        self.masking = [part for part in parts if role_of(part) not in (Role.TEMPERATURE, Role.TRUNCATION)]
+        self.masking = [part for part in parts if role_of(part) not in READ_LOGITS]
         self.states = [part.init_state(context) for part in self.masking]
         self.forced = [part.ids for part in parts if isinstance(part, lk.ForcedTokens)]
         self.language = any(isinstance(part, Constraint) for part in parts)
@@ -158,9 +160,7 @@ def check_step(chain: lk.Chain, made: Tensor, parts: Parts, conflicts: Tensor, t
     assert legal.any(1).all(), "a row is left without a legal token"
     ends = torch.zeros(COLUMNS, dtype=torch.bool)
     ends[[EOS, PAD]] = True
-    exact = not any(
-        isinstance(p, Intersection) or role_of(p) in (Role.TEMPERATURE, Role.TRUNCATION) for p in chain.processors
-    )
+    exact = not any(isinstance(p, Intersection) or role_of(p) in READ_LOGITS for p in chain.processors)
     language = parts.language
     # A draft has written an EOS that MinNewTokens holds back: a conflict, after which nothing binds a row without a language.
     too_early = parts.ended & (not language and any(isinstance(p, lk.MinNewTokens) for p in parts.masking))

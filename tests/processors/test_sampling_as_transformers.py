@@ -80,7 +80,8 @@ def test_top_p_sorts_only_likely_tokens_where_that_is_certain() -> None:
     flat, row = logits[0].numpy() / 10, HostRow(logits[0].numpy(), -np.inf, logits[0].numpy(), float(logits.max()))
     found = top_p.cut_of_likely(row, 0.1)
     assert found is not None
-    rising, gone = found
+    likely, rising, gone = found
+    assert (np.sort(row.scores[likely]) == rising).all()
     assert 0 < gone < len(rising) < 4099 // top_p.FEW_LIKELY
     assert top_p.cut_of_likely(HostRow(flat, -np.inf, flat, float(flat.max())), 0.1) is None
     edge = float(logits[0].double().sort().values.softmax(0).cumsum(0)[-20])

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 import logitkit as lk
 from logitkit.protocol.context import context_to
-from logitkit.training import differentiable, state_blocks
+from logitkit.training import differentiable, few_legal, state_blocks
 from logitkit.training.rollouts import Rollouts
 from logitkit.training.state_blocks import StateBlock, blocks_of
 from tests.fake_cuda import fake_cuda
@@ -46,6 +46,20 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(differentiable, "FEW_ROWS", 0)
     for one, other in zip(whole, loss_and_gradient(sampled, sampled.logits), strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_few_legal_tokens_give_what_all_columns_do(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    sampled = sample(CHAIN, 5, rows=5, steps=11)
+    logits, found = sampled.logits.to(dtype), []
+    for columns_of_one in (1, 36, 10**6):
+        monkeypatch.setattr(few_legal, "FEW", columns_of_one)
+        found.append(loss_and_gradient(sampled, logits))
+    monkeypatch.setattr(few_legal, "FEW", 36)
+    assert few_legal.are_few(sampled.kept, 72).unique().tolist() == [False, True]
+    for other in found[:2]:
+        for one, two in zip(found[2], other, strict=True):
+            torch.testing.assert_close(one, two)
 
 
 def test_the_logits_stay_as_they_are_and_may_be_a_view() -> None:

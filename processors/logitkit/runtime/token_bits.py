@@ -14,7 +14,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["BITS", "change_bits", "for_kernels", "legal_tokens", "no_bits", "only", "packed", "unpacked", "width"]
+__all__ = [
+    "BITS",
+    "change_bits",
+    "for_kernels",
+    "legal_tokens",
+    "no_bits",
+    "only",
+    "packed",
+    "sizes",
+    "tokens_of",
+    "unpacked",
+    "width",
+]
 
 BITS = 32
 
@@ -100,6 +112,32 @@ def unpacked(sets: Tensor, columns: int) -> Tensor:
         return torch.from_numpy(bits.view(np.bool_))
     places = torch.arange(BITS, dtype=torch.int32, device=sets.device)
     return ((sets[:, :, None] >> places) & 1).flatten(1)[:, :columns].to(torch.bool)
+
+
+def sizes(sets: Tensor) -> NDArray[np.int64]:
+    """Return how many tokens sets on the CPU have, [...] for [..., ceil(V / 32)] int32.
+
+    Example:
+        >>> sizes(torch.tensor([[5], [-1]], dtype=torch.int32)).tolist()
+        [2, 32]
+    """
+    found: NDArray[np.int64] = np.bitwise_count(sets.numpy().view(np.uint32)).sum(-1, dtype=np.int64)
+    return found
+
+
+def tokens_of(sets: Tensor) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the tokens of sets on the CPU, [B, ceil(V / 32)] int32, as the row and the id of each, [N] and [N], in rising order.
+
+    Example:
+        >>> [found.tolist() for found in tokens_of(torch.tensor([[5, 0], [0, 2]], dtype=torch.int32))]
+        [[0, 0, 1], [0, 2, 33]]
+    """
+    numbers = np.ascontiguousarray(sets.numpy(), "<i4").view(np.uint8)
+    # Only bytes with a token: sets of few tokens have few of them.
+    places = np.flatnonzero(numbers)
+    bits = np.flatnonzero(np.unpackbits(numbers.reshape(-1)[places], bitorder="little"))
+    rows, ids = np.divmod(8 * places[bits >> 3] + (bits & 7), 8 * numbers.shape[1])
+    return rows, ids
 
 
 def legal_tokens(logits: Tensor) -> Tensor:

@@ -30,6 +30,9 @@ FEW_LIKELY = 4
 # errors of an exponential, which in torch are up to 40 of these, of a quotient, and of a sum of the lanes of a vector together.
 EPSILON, ROUNDINGS = 2.0**-24, 64
 
+# How often numpy rounds a number that it sums with a million others: in a part of 128, and once for each doubling of these.
+SUMMED = 32
+
 P = Number(0, 1, "1 changes nothing")
 
 
@@ -108,17 +111,17 @@ class TopP(Truncation[TopPState]):
         if found is None or len(found[0]) < least:
             rising = np.sort(scores)
             sums = torch.from_numpy(rising).softmax(0).cumsum(0).numpy()
-            found = rising, int(np.searchsorted(sums, spared, "right"))
-        rising, gone = found
+            found = np.arange(len(scores)), rising, int(np.searchsorted(sums, spared, "right"))
+        likely, rising, gone = found
         gone = max(0, min(gone, len(rising) - least))
         cut = rising[gone]
-        ids = np.flatnonzero(scores >= cut)
+        ids = likely[scores[likely] >= cut]
         tied = gone - int(np.searchsorted(rising, cut))
         return ids if tied == 0 else np.delete(ids, np.flatnonzero(scores[ids] == cut)[:tied])
 
 
-def cut_of_likely(row: HostRow, spared: float) -> tuple[NDArray[np.float32], int] | None:
-    """Return the scores of likely tokens, rising, and how many of them are cut off; None if rounding could move the cut.
+def cut_of_likely(row: HostRow, spared: float) -> tuple[NDArray[np.intp], NDArray[np.float32], int] | None:
+    """Return the ids of likely tokens, their scores, rising, and how many are cut off; None if rounding could move the cut.
 
     The tokens below 1 / V of the spared probability have less than that together, so the cut is above them. Without rounding, the
     reference computes the same sums. Its softmax divides by a sum of V numbers, in which the part of each number is rounded once
@@ -133,20 +136,21 @@ def cut_of_likely(row: HostRow, spared: float) -> tuple[NDArray[np.float32], int
         return None
     scores, columns = row.scores, len(row.scores)
     chances = torch.from_numpy(scores).softmax(0).numpy()
-    whole = float(chances.sum(dtype=np.float64) / chances.max())  # of the exponentials of scores less the greatest one
-    likely = scores >= row.top + math.log(spared / columns * whole)
-    count = int(np.count_nonzero(likely))
-    if count * FEW_LIKELY > columns:
+    # Of the exponentials of scores less the greatest one. numpy sums by halves, so each number is rounded a few times only.
+    whole = float(chances.sum()) / float(chances.max())
+    is_likely = scores >= row.top + math.log(spared / columns * whole)
+    if np.count_nonzero(is_likely) * FEW_LIKELY > columns:
         return None  # sorting them would take as long
-    rising = np.sort(scores[likely])
+    likely = np.flatnonzero(is_likely)
+    rising, count = np.sort(scores[likely]), len(likely)
     # The difference is rounded to float32 in the reference too.
     shares = np.exp((rising - np.float32(row.top)).astype(np.float64)) / whole
     rest = max(0.0, 1 - float(shares.sum()))
     sums = rest + np.cumsum(shares)
     additions = float(sums.sum()) + rest * (columns - count)
-    unsure = EPSILON * (ROUNDINGS + (ROUNDINGS + additions) * spared)
+    unsure = EPSILON * (ROUNDINGS + SUMMED + (ROUNDINGS + SUMMED + additions) * spared)
     gone = int(np.searchsorted(sums, spared, "right"))
     below = sums[gone - 1] if gone else rest
     if below > spared - unsure or (gone < count and sums[gone] < spared + unsure):
         return None
-    return rising, gone
+    return likely, rising, gone

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from logitkit.runtime.token_bits import legal_tokens, packed, width
-from logitkit.training.block_pass import pass_back, pass_forward
+from logitkit.runtime.token_bits import legal_tokens, packed, sizes, width
+from logitkit.training.block_pass import ForwardPass, pass_back, pass_back_few, pass_forward
 from logitkit.training.derivatives import READING_ROWS, Derivative, derivative_of
-from logitkit.training.kept_sets import log_sums
+from logitkit.training.few_legal import FewLegal, are_few
+from logitkit.training.kept_sets import LogSums, log_sums
 from logitkit.training.rollouts import Rollouts
 from logitkit.training.state_blocks import StateBlock, blocks_of
 
@@ -91,16 +92,17 @@ def measured(logits: Tensor, kept: Tensor | None, rollouts: Rollouts, *, with_le
         given, spare = room.rows_of(block)
         broken = ~given.amax(1).isfinite()
         made = pass_forward(block, given, sets_of(kept, block), spare)
-        sums = log_sums(made.logits, spare) if made.sums is None else made.sums
+        bits = packed(legal_tokens(made.logits)) if legal is not None or given.is_cpu else None
+        sums = _sums(made, bits, spare)
         chosen = made.logits.gather(1, block.tokens[:, None])[:, 0]
         found = (chosen - sums.top) - sums.above
         at = block.rows, block.steps
         log_probs[at], log_mass[at], raised[at] = found, made.log_mass, made.raised
         # A token at -inf has no probability; NaN comes from a processor that returns +inf.
         faults[at] = broken | made.missing | ~(found > -torch.inf)
-        forced[at] = _forced(made.logits, found)
-        if legal is not None:
-            legal[at] = packed(legal_tokens(made.logits))
+        forced[at] = _forced(made.logits, bits)
+        if legal is not None and bits is not None:
+            legal[at] = bits
     return Measured(log_probs, forced, log_mass, faults, raised, legal)
 
 
@@ -124,15 +126,35 @@ def gradient(
     _clear(result, ~wanted)
     known = kept if legal is None and _may_leave_out(rollouts) else legal
     room = _Room(logits, torch.promote_types(logits.dtype, torch.float32))
-    for block in blocks_of(rollouts, wanted):
+    few = torch.zeros_like(wanted)
+    if known is not None and result.is_cpu:
+        few = wanted & are_few(known, logits.shape[2])
+    for block in blocks_of(rollouts, wanted & ~few, few):
+        sets = sets_of(known, block)
+        if sets is not None and result.is_cpu and few[block.rows[0], block.steps[0]]:
+            _gradient_of_few(result, block, room, FewLegal.of(sets), grad)
+            continue
         given, spare = room.rows_of(block)
-        made = pass_back(block, given, sets_of(kept, block), sets_of(known, block), spare)
+        made = pass_back(block, given, sets_of(kept, block), sets, spare)
         outer = grad[block.rows, block.steps].to(given.dtype)[:, None]
         # The derivative of a log-probability by a logit: 1 for the token itself, less the probability of each token.
         inner = torch.softmax(made.logits, 1, out=spare).mul_(-outer)
         inner = made.pull_back(inner.scatter_add_(1, block.tokens[:, None], outer))
         _write(result, block, inner)
     return result
+
+
+def _gradient_of_few(result: Tensor, block: StateBlock, room: _Room, few: FewLegal, grad: Tensor) -> None:
+    """Write the gradient of the logits of a block in which few tokens are legal."""
+    rows = torch.from_numpy(few.rows)
+    at = block.rows[rows], block.steps[rows], torch.from_numpy(few.ids)
+    made = pass_back_few(block, room.logits[at].to(room.wide), few, room.spaces(len(block.rows)))
+    outer = grad[block.rows, block.steps].to(room.wide)
+    inner = few.softmax(few.take(made.logits)).mul_(-outer[rows])
+    inner[few.places_of(block.tokens)] += outer
+    for row, step in zip(block.rows.tolist(), block.steps.tolist(), strict=True):
+        result[row, step].zero_()
+    result[at] = made.pull_back(inner).to(result.dtype)
 
 
 def _may_leave_out(rollouts: Rollouts) -> bool:
@@ -154,22 +176,25 @@ class _Room:
     """
 
     def __init__(self, logits: Tensor, wide: torch.dtype) -> None:
-        self._logits, self._wide = logits.detach(), wide
+        self.logits, self.wide = logits.detach(), wide
         self._spaces: tuple[Tensor, Tensor] | None = None
+
+    def spaces(self, count: int) -> tuple[Tensor, Tensor]:
+        """Return both tensors, [N, V], with anything in them."""
+        if self._spaces is None or len(self._spaces[0]) < count:
+            size = (count, self.logits.shape[2])
+            first = torch.empty(size, dtype=self.wide, device=self.logits.device)
+            self._spaces = first, torch.empty_like(first)
+        return self._spaces[0][:count], self._spaces[1][:count]
 
     def rows_of(self, block: StateBlock) -> tuple[Tensor, Tensor]:
         """Return the logits of a block, [N, V], copied into the first tensor, and the second one."""
-        count = len(block.rows)
-        if self._spaces is None or len(self._spaces[0]) < count:
-            size = (count, self._logits.shape[2])
-            first = torch.empty(size, dtype=self._wide, device=self._logits.device)
-            self._spaces = first, torch.empty_like(first)
-        given, spare = (space[:count] for space in self._spaces)
-        if count <= FEW_ROWS and given.is_cpu:
+        given, spare = self.spaces(len(block.rows))
+        if len(given) <= FEW_ROWS and given.is_cpu:
             for line, row, step in zip(given, block.rows.tolist(), block.steps.tolist(), strict=True):
-                line.copy_(self._logits[row, step])
+                line.copy_(self.logits[row, step])
         else:
-            given.copy_(self._logits[block.rows, block.steps])
+            given.copy_(self.logits[block.rows, block.steps])
         return given, spare
 
 
@@ -198,13 +223,17 @@ def sets_of(sets: Tensor | None, block: StateBlock) -> Tensor | None:
     return sets[block.rows.to(sets.device), block.steps.to(sets.device)].to(block.rows.device)
 
 
-def _forced(logits: Tensor, log_probs: Tensor) -> Tensor:
-    """Return the rows with only one token above -inf, [N] bool."""
-    if not logits.is_cpu:
+def _sums(made: ForwardPass, bits: Tensor | None, spare: Tensor) -> LogSums:
+    """Return the `log_sums` of processed logits, given their legal tokens as bits, if they are known."""
+    if made.sums is not None:
+        return made.sums
+    if bits is not None and bits.is_cpu and bool(are_few(bits, made.logits.shape[1]).all()):
+        return FewLegal.of(bits).log_sums(made.logits)
+    return log_sums(made.logits, spare)
+
+
+def _forced(logits: Tensor, bits: Tensor | None) -> Tensor:
+    """Return the rows with only one token above -inf, [N] bool, given the legal tokens as bits, if they are known."""
+    if bits is None or not bits.is_cpu:
         return (logits > -torch.inf).sum(1) == 1
-    # Only tokens with all the probability are worth a pass over their rows.
-    forced = log_probs == 0
-    certain = forced.nonzero()[:, 0]
-    if len(certain):
-        forced[certain] = torch.count_nonzero(logits[certain] > -torch.inf, dim=1) == 1
-    return forced
+    return torch.from_numpy(sizes(bits) == 1)

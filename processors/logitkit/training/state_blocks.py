@@ -7,7 +7,7 @@ state is kept longer than its block, so that long outputs do not need memory for
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,15 +49,15 @@ class StateBlock:
     context: Context
 
 
-def blocks_of(rollouts: Rollouts, wanted: Tensor | None = None) -> Iterator[StateBlock]:
-    """Yield all steps that are not padding, or those that are wanted, [B, T] bool on the CPU."""
+def blocks_of(rollouts: Rollouts, *wanted: Tensor) -> Iterator[StateBlock]:
+    """Yield all steps that are not padding, or those of some sets, [B, T] bool on the CPU; no block has steps of two sets."""
     size = ON_HOST if rollouts.device.type == "cpu" else ON_DEVICE
     most = max(1, size // rollouts.columns)
     for group in rollouts.groups:
         yield from _of_group(rollouts, group, most, wanted)
 
 
-def _of_group(rollouts: Rollouts, group: Group, most: int, wanted: Tensor | None) -> Iterator[StateBlock]:
+def _of_group(rollouts: Rollouts, group: Group, most: int, wanted: Sequence[Tensor]) -> Iterator[StateBlock]:
     count, end = len(group.rows), int(group.lengths.max()) if len(group.lengths) else 0
     together = max(1, most // max(count, 1))
     state = init_checked(group.chain, group.context)
@@ -73,12 +73,11 @@ def _of_group(rollouts: Rollouts, group: Group, most: int, wanted: Tensor | None
         at = torch.arange(steps.start, steps.stop).repeat_interleave(count)
         row = torch.arange(count).repeat(len(steps))
         real = at < group.lengths[row]
-        if wanted is not None:
-            real &= wanted[group.rows[row], at]
-        real = real.nonzero()[:, 0]
-        for chosen in torch.split(real, most):
-            some = None if len(chosen) == len(at) else chosen
-            yield _block(rollouts, group, joined, row[chosen], at[chosen], some)
+        for some in [real & part[group.rows[row], at] for part in wanted] or [real]:
+            at_once = some.nonzero()[:, 0]
+            for chosen in torch.split(at_once, most) if len(at_once) else ():
+                taken = None if len(chosen) == len(at) else chosen
+                yield _block(rollouts, group, joined, row[chosen], at[chosen], taken)
 
 
 def _advanced(group: Group, state: Any, step: int) -> Any:

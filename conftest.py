@@ -1,9 +1,11 @@
-"""For all tests, doctests of the sources included: registered kinds are removed, and xdist keeps a test's cases together."""
+"""For all tests, doctests of the sources included: some cases of each, registered kinds, and xdist, which keeps cases together."""
 
 from __future__ import annotations
 
 import gc
 import sys
+import zlib
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,32 @@ ONE_WORKER = (
     "tests/grammars/test_grammar_cost.py",
     "tests/json_schema/test_cost.py",
 )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--cases-of-each",
+        type=int,
+        metavar="N",
+        help="run at most N of the parametrized cases of each test, always the same ones; by default all",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect cases if `--cases-of-each` is given. A hash of the name chooses, so a test of all engines keeps different ones."""
+    most = config.getoption("cases_of_each")
+    if most is None:
+        return
+    cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    kept = {
+        item
+        for group in cases.values()
+        for item in sorted(group, key=lambda item: zlib.crc32(item.nodeid.encode()))[:most]
+    }
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 @pytest.fixture(autouse=True)

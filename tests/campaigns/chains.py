@@ -22,7 +22,7 @@ from tests.registry import EOS, PAD, ROWS, Row
 
 COLUMNS = 72
 BY_NAME = {row.name: row for row in ROWS if getattr(row.processor, "batch_size", None) is None}
-# What these keep depends on the logits, so they are not compared alone.
+# Parts with these roles keep tokens by their logits, so they are not compared alone.
 READ_LOGITS = (Role.TEMPERATURE, Role.TRUNCATION, Role.WATERMARK)
 DTYPES = (torch.float32, torch.float32, torch.float16, torch.bfloat16)
 

@@ -119,33 +119,6 @@ MISTAKES = [
     ),
     ("root ::= <x", 1, 10, "a special token is written <text> or <[id]>"),
     ("root ::= <[a]>", 1, 10, "a special token is written <text> or <[id]>"),
-    (
-        'root ::= "a" (="b")',
-        1,
-        14,
-        "lookahead (=...) of XGrammar is not supported; leave it out, since it does not change the texts",
-    ),
-    (
-        'root ::= TagDispatch(("a", b))',
-        1,
-        10,
-        "XGrammar's macro TagDispatch(...) is not supported; use a structural tag",
-    ),
-    (
-        'root ::= "ID-" Regex("[0-9]{5}")',
-        1,
-        16,
-        (
-            "XGrammar's macro Regex(...) is not supported; "
-            "write it with classes and repetitions, as in [a-z]+, or as /.../ in Lark's syntax"
-        ),
-    ),
-    (
-        'root ::= Substring ("abc", "de")',
-        1,
-        10,
-        "XGrammar's macro Substring(...) is not supported; write its texts as options",
-    ),
     ('root ::= r\nr[lazy] ::= "a"', 2, 2, ATTRIBUTES),
     (
         'root ::= r |\nr[max_tokens=5]::= "a"',

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from logitkit.errors import GrammarError, PatternTooLarge
 from logitkit.grammars.lark import read_lark
-from logitkit.grammars.lark.substrings import chunks_of
+from logitkit.grammars.substrings import chunks_of
 from tests.examples import examples
 from tests.grammars.guidance_judge import guidance_reads
 from tests.grammars.recogniser import accepts

@@ -38,8 +38,8 @@ def read_gbnf(text: str, start: str | None = None, limits: Limits = DEFAULT_LIMI
     refuses or takes as unbounded, is taken as written. A certain mistake is refused: two definitions of a rule, a rule
     without a body, an empty class, a range in reverse order, a count such as `{3,2}`, a rule without a finite text. `!<x>` is one
     token that is neither `<x>` nor EOS. Repeated by `*` or `+`, alone or in parentheses of its own, it is text, and special
-    tokens but for `<x>`; so other text may follow inside a token. XGrammar's lookahead `(=...)` and its macros, and
-    LLGuidance's attributes, such as `name[lazy]`, are refused.
+    tokens but for `<x>`; so other text may follow inside a token. XGrammar's macros, such as `Regex("...")`, are read, and its
+    lookaheads `(=...)` are left out. LLGuidance's attributes, such as `name[lazy]`, are refused.
 
     Args:
         text: The grammar.
@@ -132,8 +132,8 @@ class _GbnfReader(GbnfBodyReader):
         if not all(repeated for _, repeated in self.negated):
             self.tokens[WHOLE] = last + 1
             text[False] = Characters(CharSet.single(Symbol.special_token(last + 1)))
-        for (letter, repeated), rule in self.negated.items():
-            symbols = [Symbol.special_token(other) for other in range(last + 1) if other != letter]
+        for (letters, repeated), rule in self.negated.items():
+            symbols = [Symbol.special_token(other) for other in range(last + 1) if other not in letters]
             others = CharSet.of(zip(symbols, symbols, strict=True))
             assert isinstance(rule.body, Call)
             self.defined[rule.body.rule] = replace(rule, body=Alternate((text[repeated], Characters(others))))

@@ -7,11 +7,14 @@ the height of a tree is limited. It is counted upwards from the leaves: parenthe
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.errors import GrammarError
 from logitkit.grammars.dialects import macros
+from logitkit.grammars.gbnf_arguments import read_macro
+from logitkit.grammars.gbnf_macros import tree_of_macro
 from logitkit.grammars.gbnf_terminals import (
     ANY_CHARACTER,
     NAME,
@@ -34,6 +37,9 @@ __all__ = ["GbnfBodyReader"]
 MAX_HEIGHT = 300
 """How many groups, alternatives and repetitions may contain each other in a rule; a group with both counts three times."""
 
+# As much as a group with a count, since it may contain calls.
+MACRO_HEIGHT = 3
+
 # An open group takes about this many times the memory of a step of the work limit.
 _GROUP_STEPS = 32
 
@@ -47,13 +53,17 @@ _GROUP = re.compile(r"[ \t]*\(")
 
 @dataclass(slots=True)
 class _OpenGroup:
-    """An open group: its finished options, the parts of the current one, and the height of the highest part."""
+    """An open group: its finished options, the parts of the current one, and the height of the highest part.
+
+    A lookahead `(=...)` of XGrammar is read like a group, and left out: it says what follows the rule anyway.
+    """
 
     position: int
     options: list[Node] = field(default_factory=list)
     parts: list[Node] = field(default_factory=list)
     height: int = 0
     last: int = 0
+    is_lookahead: bool = False
 
 
 class GbnfBodyReader(GbnfText):
@@ -68,29 +78,32 @@ class GbnfBodyReader(GbnfText):
         numbers: The number of each rule that was mentioned.
         first_mention: Where each of them was mentioned first; the rules of negated tokens have numbers too.
         tokens: The special tokens that were met, with the numbers of their letters.
-        negated: The calls of negated tokens, by the letter and whether it is repeated, as rules without a body yet.
+        negated: The calls of negated tokens, by their letters and whether they are repeated, as rules without a body yet.
     """
 
     def __init__(self, text: str, limits: Limits) -> None:
         super().__init__(text)
         self.limits = limits
-        self.macros = macros(text)
+        self.macros = frozenset(macros(text))
         self.name = ""
         self.numbers: dict[str, int] = {}
         self.first_mention: list[int] = []
         self.tokens: dict[str | int, int] = {}
-        self.negated: dict[tuple[int, bool], GrammarRule] = {}
+        self.negated: dict[tuple[frozenset[int], bool], GrammarRule] = {}
         self.group = _OpenGroup(0)
         self.stack: list[_OpenGroup] = []
         self.spread_string: int | None = None
         self.elements = 0
+        self.after_lookahead = False
 
     def read_body(self, begin: int) -> tuple[Node, int]:
         """Read the body of the rule that begins somewhere; return it, and where it ends."""
         self.group = _OpenGroup(self.at)
         end = self.at
-        self.elements = 0
+        self.elements, self.after_lookahead = 0, False
         while self._more():
+            if self.after_lookahead:
+                raise GrammarError("nothing may follow a lookahead (=...) in its rule", self.text, self.at)
             self._read_element()
             end = self.at
         if self.stack:
@@ -126,10 +139,7 @@ class GbnfBodyReader(GbnfText):
             case "(":
                 self._open()
             case ")" if self.stack:
-                closed, height = self._close(), self.group.height + 2
-                self.group = self.stack.pop()
-                self.at += 1
-                self._append(closed, height if isinstance(closed, Alternate | Concat | Repeat) else 0)
+                self._end_group()
             case "|":
                 self.limits.spend(_ELEMENT_STEPS)
                 self.group.options.append(self._option())
@@ -166,18 +176,35 @@ class GbnfBodyReader(GbnfText):
                 raise GrammarError(reason, self.text, self.at)
             raise GrammarError(f"{reason}; begin it on a line of its own", self.text, self.at)
         if name in self.macros and _GROUP.match(self.text, after):
-            raise GrammarError(self.macros[name], self.text, self.at)
+            self._macro(name, after)
+            return
         self._append(Call(self.number(name, self.at)))
         self.at = after
 
+    def _macro(self, name: str, after: int) -> None:
+        found = _GROUP.match(self.text, after)
+        assert found is not None
+        macro = read_macro(self.text, name, self.at, found.end() - 1)
+        self.limits.spend(macro.after - self.at)
+        self._append(tree_of_macro(macro, self, self.text, self._is_repeated(macro.after)), MACRO_HEIGHT)
+        self.at = macro.after
+
     def _open(self) -> None:
-        if self.text.startswith("(=", self.at):
-            reason = "lookahead (=...) of XGrammar is not supported; leave it out, since it does not change the texts"
-            raise GrammarError(reason, self.text, self.at)
         self.limits.spend(_GROUP_STEPS)
         self.stack.append(self.group)
-        self.group = _OpenGroup(self.at)
+        is_lookahead = self.text.startswith("(=", self.at)
+        if is_lookahead and len(self.stack) > 1:
+            reason = "a lookahead (=...) stands at the end of a rule, and not in a group; make a rule of the group"
+            raise GrammarError(reason, self.text, self.at)
+        self.group = _OpenGroup(self.at, is_lookahead=is_lookahead)
+        self.at += 2 if is_lookahead else 1
+
+    def _end_group(self) -> None:
+        closed, height, self.after_lookahead = self._close(), self.group.height + 2, self.group.is_lookahead
+        self.group = self.stack.pop()
         self.at += 1
+        if not self.after_lookahead:
+            self._append(closed, height if isinstance(closed, Alternate | Concat | Repeat) else 0)
 
     def _repeat(self) -> None:
         position, sign = self.at, self.text[self.at]
@@ -190,15 +217,25 @@ class GbnfBodyReader(GbnfText):
     def _token(self) -> None:
         begin, negated = self.at, self.text[self.at] == "!"
         token, self.at = read_token(self.text, self.at + negated)
-        letter = self.tokens.setdefault(token, len(self.tokens))
-        if not negated:
-            self._append(Characters(CharSet.single(Symbol.special_token(letter))))
-            return
-        kind = letter, self._is_repeated(self.at)
+        if negated:
+            self._append(self.others([token], self._is_repeated(self.at), begin))
+        else:
+            self._append(Characters(CharSet.single(self.symbol_of(token))))
+
+    def symbol_of(self, token: str | int) -> int:
+        """Return the symbol of a special token."""
+        return Symbol.special_token(self._letter_of(token))
+
+    def _letter_of(self, token: str | int) -> int:
+        return self.tokens.setdefault(token, len(self.tokens))
+
+    def others(self, tokens: Sequence[str | int], repeated: bool, position: int) -> Node:
+        """Return the call of a rule for one token that is none of some, and whether it is repeated."""
+        kind = frozenset(map(self._letter_of, tokens)), repeated
         if kind not in self.negated:
-            self.negated[kind] = GrammarRule(self.name, Call(len(self.first_mention)), begin, self.at)
-            self.first_mention.append(begin)
-        self._append(self.negated[kind].body)
+            self.negated[kind] = GrammarRule(self.name, Call(len(self.first_mention)), position, self.at)
+            self.first_mention.append(position)
+        return self.negated[kind].body
 
     def _is_repeated(self, after: int) -> bool:
         """Return whether a token that ends here is repeated by `*` or `+`, alone or as all that its parentheses contain."""

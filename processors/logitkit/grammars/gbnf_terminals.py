@@ -22,6 +22,7 @@ __all__ = [
     "read_class",
     "read_counts",
     "read_string",
+    "read_text",
     "read_token",
 ]
 
@@ -71,7 +72,8 @@ class GbnfText:
         raise GrammarError(f"{reason}{advice}", self.text, self.at)
 
 
-_BRACES = re.compile(r"\{\s*([0-9]+)\s*(?:(,)\s*([0-9]*)\s*)?\}")
+# XGrammar prints a count without a maximum as {m, -1}.
+_BRACES = re.compile(r"\{\s*([0-9]+)\s*(?:(,)\s*(?:-1|([0-9]*))\s*)?\}")
 
 
 def read_counts(grammar: str, position: int) -> tuple[int, int | None, int]:
@@ -114,7 +116,7 @@ ANY_CHARACTER = Characters(ANY - SURROGATES)
 _PLAIN = re.compile(r'[^"\\]+')
 _ESCAPES = {
     **dict(zip("nrtabfve0", (10, 13, 9, 7, 8, 12, 11, 27, 0), strict=True)),
-    **{letter: ord(letter) for letter in "\\\"[]{}-'?^"},
+    **{letter: ord(letter) for letter in "\\\"[]{}-'?^/"},
 }
 _DIGITS = {"x": 2, "u": 4, "U": 8}
 _HEX = re.compile(r"[0-9a-fA-F]*")
@@ -137,24 +139,30 @@ def read_string(grammar: str, position: int, limits: Limits = DEFAULT_LIMITS) ->
         >>> read_string('"ab" c', 0)[1]
         4
     """
-    parts: list[Node] = []
-    at = position + 1
+    text, after = read_text(grammar, position, limits)
+    return concatenate([character(ord(letter), 0) for letter in text]), after
+
+
+def read_text(grammar: str, position: int, limits: Limits = DEFAULT_LIMITS) -> tuple[str, int]:
+    """Read a string as `read_string` does, and return its text and the index after it."""
+    parts: list[str] = []
+    at, length = position + 1, 0
     while grammar[at : at + 1] != '"':
         if found := _PLAIN.match(grammar, at):
-            limits.check_states(len(parts) + len(found[0]))
-            parts.extend([character(ord(letter), 0) for letter in found[0]])
-            at = found.end()
-            continue
-        if at >= len(grammar):
+            part, at = found[0], found.end()
+        elif at >= len(grammar):
             raise GrammarError('a string is not closed; write " at its end, and \\" inside of it', grammar, position)
-        begin = at
-        code_point, at = _escape(grammar, at)
-        if code_point in SURROGATES:
-            reason = "half of a surrogate pair is not a character; write the whole one, such as \\U0001F600"
-            raise GrammarError(reason, grammar, begin)
-        parts.append(character(code_point, 0))
-        limits.check_states(len(parts))
-    return concatenate(parts), at + 1
+        else:
+            begin = at
+            code_point, at = _escape(grammar, at)
+            if code_point in SURROGATES:
+                reason = "half of a surrogate pair is not a character; write the whole one, such as \\U0001F600"
+                raise GrammarError(reason, grammar, begin)
+            part = chr(code_point)
+        parts.append(part)
+        length += len(part)
+        limits.check_states(length)
+    return "".join(parts), at + 1
 
 
 def read_class(grammar: str, position: int) -> tuple[Node, int]:

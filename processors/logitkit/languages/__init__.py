@@ -11,7 +11,6 @@ keyword_arguments  the members of an object as Python writes arguments with name
 text_fragments     raw text between tags as a fragment (limited_items: strings of which lines or words are limited)
 combined           one after another, one of several, repetition, tags
 dispatching        free text in which triggers start tags
-searching          the automaton that looks for markers in free text
 language           the base class
 language_writer    from a language to the nested grammar that the compiler takes (language_symbols: its special tokens)
 size               bounds on the parts that a language is built from

@@ -6,12 +6,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from logitkit.compiler.characters.text_search import Search
 from logitkit.errors import ConfigurationError
 from logitkit.languages.combined import InOrder, OneOf, Repeated
 from logitkit.languages.free_text import AnyText, ways_to_write
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
-from logitkit.languages.searching import Search
 from logitkit.languages.size import check_size
 from logitkit.languages.texts import LiteralText, OneText, SpecialToken, as_language, literal, markers_of
 from logitkit.parameters.scalars import as_integer

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from logitkit.compiler.characters.symbols import Symbol
+from logitkit.compiler.characters.text_search import Search
 from logitkit.errors import ConfigurationError
 from logitkit.languages.language import Language
 from logitkit.languages.language_symbols import Symbols
 from logitkit.languages.language_writer import LanguageWriter
-from logitkit.languages.searching import Search
 from logitkit.languages.texts import SpecialToken, markers_of
 from logitkit.parameters.scalars import as_integer
 from logitkit.patterns.charset import CharSet

@@ -13,6 +13,7 @@ from itertools import product
 
 from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.compiler.characters.symbols import Symbol
+from logitkit.compiler.characters.text_search import Symbols
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
@@ -20,9 +21,6 @@ from logitkit.patterns.syntax import Alternate, Characters, Empty, Node
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["LanguageSymbols", "Symbols", "spelled_out"]
-
-# A text with special tokens in it: code points, and symbols of special tokens.
-Symbols = tuple[int, ...]
 
 # A text with more special tokens in it, each written in two ways, is refused.
 MOST_NAMES = 8

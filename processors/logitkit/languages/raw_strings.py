@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from logitkit.budget import outside_budget
+from logitkit.compiler.characters.text_search import Search
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import ConfigurationError
-from logitkit.languages.searching import Search
 from logitkit.limits import Limits
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Machine

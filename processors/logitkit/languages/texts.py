@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from logitkit.compiler.characters.text_search import Search
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import ConfigurationError
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
-from logitkit.languages.searching import Search
 from logitkit.parameters.scalars import as_integer
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.parser import parse

@@ -8,6 +8,7 @@ minimise, refinement, components     fewest states, as a whole and on one cycle;
 first_match                          the texts that a backtracking search finds
 lengths                              how long texts are: of an automaton, and of a tree
 counted                              repetition copied instead of rebuilt
+text_search                          the search for several texts at once, as free text needs that ends at a marker
 code_units                           from UTF-16 code units to characters
 alphabet, symbols                    classes of code points that a pattern does not distinguish; overlapping sets of these
 symbols                              code points, and numbers for calls, words and special tokens in the same sets

@@ -16,7 +16,6 @@ nested        grammars inside of a grammar
 parse         from tokens to definitions
 precedence    which terminals a lexer prefers
 read          from a grammar's text to its rules
-substrings    the parts of a text of `%regex`
 templates     rules with parameters
 terminals     from a terminal's definition to a tree without calls
 tokens        from a text to tokens

@@ -11,7 +11,7 @@ from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import ConfigurationError, GrammarError, PatternSyntaxError
 from logitkit.grammars.lark.draft import LarkDefinition
 from logitkit.grammars.lark.measures import COMMON_LENGTHS, Measure, of_regexp, of_string
-from logitkit.grammars.lark.substrings import chunks_of, parts_of
+from logitkit.grammars.substrings import chunks_of, parts_of
 from logitkit.limits import Limits
 from logitkit.patterns.case_folding import fold
 from logitkit.patterns.charset import CharSet

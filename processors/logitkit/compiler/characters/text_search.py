@@ -12,13 +12,15 @@ from dataclasses import dataclass
 
 from logitkit.compiler.characters.alphabet import SURROGATES
 from logitkit.compiler.characters.symbols import Symbol
-from logitkit.languages.language_symbols import Symbols
 from logitkit.limits import Limits
 from logitkit.patterns.charset import ANY, CharSet
 
-__all__ = ["Search"]
+__all__ = ["Search", "Symbols"]
 
 ENCODABLE = ANY - CharSet((SURROGATES,))
+
+# A text with special tokens in it: code points, and symbols of special tokens.
+Symbols = tuple[int, ...]
 
 Move = tuple[CharSet, int]
 

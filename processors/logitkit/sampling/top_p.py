@@ -136,7 +136,7 @@ def cut_of_likely(row: HostRow, spared: float) -> tuple[NDArray[np.intp], NDArra
         return None
     scores, columns = row.scores, len(row.scores)
     chances = torch.from_numpy(scores).softmax(0).numpy()
-    # This is the sum of exponentials of scores less the greatest one. numpy sums by halves, so each number is rounded a few times only.
+    # The sum of exponentials of scores less the greatest one; numpy sums by halves, so each number is rounded a few times only.
     whole = float(chances.sum()) / float(chances.max())
     is_likely = scores >= row.top + math.log(spared / columns * whole)
     if np.count_nonzero(is_likely) * FEW_LIKELY > columns:

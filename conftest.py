@@ -1,4 +1,4 @@
-"""For all tests, doctests of the sources included: some cases of each, registered kinds, and xdist, which keeps cases together."""
+"""For all tests, doctests of the sources included: their cases, registered kinds, and xdist, which keeps cases together."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ ONE_WORKER = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that `scripts/test` passes."""
     parser.addoption(
         "--cases-of-each",
         type=int,

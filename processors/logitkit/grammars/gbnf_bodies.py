@@ -37,7 +37,7 @@ __all__ = ["GbnfBodyReader"]
 MAX_HEIGHT = 300
 """How many groups, alternatives and repetitions may contain each other in a rule; a group with both counts three times."""
 
-# As much as a group with a count, since it may contain calls.
+# It counts like a group with a count, since it may contain calls.
 MACRO_HEIGHT = 3
 
 # An open group takes about this many times the memory of a step of the work limit.
@@ -230,7 +230,7 @@ class GbnfBodyReader(GbnfText):
         return self.tokens.setdefault(token, len(self.tokens))
 
     def others(self, tokens: Sequence[str | int], repeated: bool, position: int) -> Node:
-        """Return the call of a rule for one token that is none of some, and whether it is repeated."""
+        """Return the call of a rule for one token that is not one of some tokens."""
         kind = frozenset(map(self._letter_of, tokens)), repeated
         if kind not in self.negated:
             self.negated[kind] = GrammarRule(self.name, Call(len(self.first_mention)), position, self.at)

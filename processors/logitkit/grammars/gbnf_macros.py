@@ -32,7 +32,7 @@ _FLAGS = "isu"
 
 
 class GrammarNames(Protocol):
-    """What macros need of the grammar in which they stand."""
+    """The part of a grammar that its macros need."""
 
     limits: Limits
 
@@ -43,7 +43,7 @@ class GrammarNames(Protocol):
         """Return the symbol of a special token."""
 
     def others(self, tokens: Sequence[int], repeated: bool, position: int) -> Node:
-        """Return the tree of one token that is none of some, by their ids."""
+        """Return the tree of one token that is not one of some tokens, by their ids."""
 
 
 def tree_of_macro(macro: Macro, names: GrammarNames, grammar: str, repeated: bool) -> Node:

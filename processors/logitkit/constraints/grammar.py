@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -20,11 +20,15 @@ from logitkit.compiler.nested_grammars.nested_grammar import renumbered
 from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
+from logitkit.grammars.captures import CapturingParser, captured_texts
 from logitkit.grammars.checks import check_names_of_tokens
+from logitkit.grammars.output_text import output_text
 from logitkit.grammars.read import GrammarSyntax, LarkLexer, read_grammar
 from logitkit.grammars.rule_set import RuleSet
+from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Boolean, Either, Integer, Null, Text, Word
+from logitkit.patterns.syntax import Node
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.walk import random_walk
@@ -199,6 +203,49 @@ class Grammar(Constraint):
         """Read the grammar and return its rules."""
         return read_grammar(self.text, self.syntax, self.start, self.lexer, self.limits)
 
+    def captures(self, output: Sequence[int] | str) -> dict[str, list[str]]:
+        r"""Return the texts of the rules that the grammar captures, as in `name[capture]: ...` of Lark's syntax.
+
+        Ignored text around a rule is not part of its text. The marker of `suffix="..."` is not part of the text of its own rule,
+        and that of `stop="..."` of none. If the output can be read in several ways, one of them is taken, always the same one:
+        from left to right, each part of a rule is as long as possible. `max_depth` does not limit it.
+
+        Args:
+            output: A complete output, without the prompt: its token ids, with or without EOS and padding, or its text, in which
+                the name of a special token of the grammar stands for that token.
+
+        Returns:
+            The texts of each capture of the grammar by name, in the order in which they end. An empty list: the output has none.
+
+        Raises:
+            ConfigurationError: The output is neither a text nor token ids.
+            OutputError: The output is not a complete text of the grammar.
+            PatternTooLarge: The output can be read in too many ways, or a limit is exceeded.
+
+        Example:
+            >>> import logitkit as lk
+            >>> vocabulary = lk.Vocabulary([b"a", b"b", b"=", b";", None], eos_ids=[4])
+            >>> text = 'start: (key "=" value)+\nkey[capture]: NAME\nvalue[capture, suffix=";"]: /.+/\nNAME: /[a-z]+/'
+            >>> grammar = lk.Grammar(text, vocabulary, syntax="lark")
+            >>> grammar.captures("a=ab;b=a;")
+            {'key': ['a', 'b'], 'value': ['ab', 'a']}
+
+        Source:
+            LLGuidance's `get_captures`, which also has the texts of rules that only began to match.
+        """
+        with self._one_budget():
+            parser, special_tokens = self._capturing
+            return captured_texts(parser, output_text(output, self.vocabulary, special_tokens))
+
+    @lazy
+    def _capturing(self) -> tuple[CapturingParser, dict[int, int]]:
+        """The parser of complete outputs, and the number of each special token."""
+        rules = self.rule_set()
+        bodies, special_tokens = self._bodies(rules)
+        same = tuple([replace(rule, body=body) for rule, body in zip(rules.rules, bodies, strict=True)])
+        number = {token: i for i, token in enumerate(special_tokens)}
+        return CapturingParser(replace(rules, rules=same), self.limits), number
+
     def _special_tokens(self, rules: RuleSet) -> tuple[int, ...]:
         return tuple([self._token(special) for special in rules.tokens])
 
@@ -221,7 +268,8 @@ class Grammar(Constraint):
             )
         return token
 
-    def _pushdown_dfa(self, rules: RuleSet) -> PushdownDfa:
+    def _bodies(self, rules: RuleSet) -> tuple[tuple[Node, ...], tuple[int, ...]]:
+        """Return the trees of the rules, in which a special token has one number, and the ids of the special tokens."""
         bodies, special_tokens = tuple([rule.body for rule in rules.rules]), self._special_tokens(rules)
         number = {token: i for i, token in enumerate(special_tokens)}
         if len(number) < len(special_tokens):
@@ -230,6 +278,10 @@ class Grammar(Constraint):
             check_trees(Rules(bodies, rules.start), self.limits)
             same = [number[token] for token in special_tokens]
             bodies = tuple([renumbered(body, range(len(bodies)), (), same) for body in bodies])
+        return bodies, special_tokens
+
+    def _pushdown_dfa(self, rules: RuleSet) -> PushdownDfa:
+        bodies, special_tokens = self._bodies(rules)
         return pushdown_dfa(Rules(bodies, rules.start, special_tokens), self.limits, self.configurations > 1)
 
     def _compile(self) -> TokenAutomaton:

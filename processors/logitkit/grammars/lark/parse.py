@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from logitkit.errors import GrammarError
 from logitkit.grammars.checks import undefined_rule
-from logitkit.grammars.lark.attributes import KNOWN, REFUSED, Attributes
+from logitkit.grammars.lark.attributes import KNOWN, LIST_PREFIX, REFUSED, Attributes
 from logitkit.grammars.lark.bodies import ITEMS, UNSUPPORTED, LarkBodyReader
 from logitkit.grammars.lark.draft import Draft, LarkDefinition
 from logitkit.grammars.lark.literals import COMMON
@@ -78,7 +78,7 @@ class _LarkParser(LarkBodyReader):
         if self.here.text == "{":
             self.read_template(token)
             return
-        attributes = self.read_attributes(token) if self.here.text == "[" else None
+        attributes, capture = self.read_attributes(token) if self.here.text == "[" else (Attributes(), None)
         if self.here.text in ("::=", "="):
             hint = "; this looks like GBNF: pass syntax='gbnf'" if self.here.text == "::=" else ""
             self.refuse(f"a definition is written with a colon, as in `name: ...`{hint}", self.here)
@@ -89,8 +89,8 @@ class _LarkParser(LarkBodyReader):
         if self.takes("."):
             definition.priority = self.integer("a priority, an integer,")
         self.expect("sign", "the colon of a definition, as in `name: ...`,", ":")
-        definition.begin = token.begin
-        if attributes is None or attributes == Attributes():
+        definition.begin, definition.capture = token.begin, capture
+        if attributes == Attributes():
             self.read_body(definition)
             return
         terminal_number = self.draft.number(("attributes", token.text), token.text, "terminal", token.begin)
@@ -102,9 +102,9 @@ class _LarkParser(LarkBodyReader):
         definition.body, definition.end = Call(terminal_number), terminal.end
         definition.references.append((terminal_number, token.begin))
 
-    def read_attributes(self, name: LarkToken) -> Attributes:
-        """Read the attributes of a rule."""
-        opening, found, seen = self.take(), Attributes(), set[str]()
+    def read_attributes(self, name: LarkToken) -> tuple[Attributes, str | None]:
+        """Read the attributes of a rule, and the name under which its text is captured."""
+        opening, found, seen, capture = self.take(), Attributes(), set[str](), None
         if name.kind != "rule":
             self.refuse(f"the terminal {name.text} has attributes; only rules, in lower case, may have some", opening)
         while not seen or self.takes(","):
@@ -116,34 +116,50 @@ class _LarkParser(LarkBodyReader):
             if token.text in seen:
                 self.refuse(f"the attribute {token.text} is given twice", token)
             seen.add(token.text)
-            found = self.with_attribute(token, found)
+            if token.text == "capture":
+                capture = self.read_capture("capture") if self.here.text == "=" else name.text
+            else:
+                found = self.with_attribute(token, found)
+        if {"stop", "suffix"} <= seen:
+            self.refuse("a rule has one marker, so stop and suffix cannot be given together", opening)
+        if "stop_capture" in seen and not {"stop", "suffix"} & seen:
+            self.refuse(
+                "stop_capture names a marker; give one with suffix= or stop=, or leave stop_capture out", opening
+            )
         self.expect("sign", "a comma, or ] after the attributes of a rule,", "]")
-        if "capture" in seen:
-            self.draft.warnings.append(f"the attribute capture of {name.text} is ignored: texts are not read back")
-        return found
+        return found, capture
 
     def with_attribute(self, token: LarkToken, found: Attributes) -> Attributes:
         """Read the value of an attribute, and add it to others."""
         if token.text == "lazy":
             return replace(found, is_lazy=True)
         if token.text == "suffix":
-            return replace(found, is_lazy=True, suffix=self.read_suffix(token))
-        if token.text == "max_chars":
-            return replace(found, max_chars=self.read_max_chars(token))
-        if self.takes("="):
-            self.expect("string", 'a name, as in capture="name",')
-        return found
+            return replace(found, is_lazy=True, suffix=self.read_marker(token))
+        if token.text == "stop":
+            return replace(found, is_lazy=True, suffix=self.read_marker(token), is_stop=True)
+        if token.text == "stop_capture":
+            return replace(found, marker_name=self.read_capture("stop_capture"))
+        return replace(found, max_chars=self.read_max_chars(token))
 
-    def read_suffix(self, token: LarkToken) -> int:
-        """Read the marker of the attribute suffix."""
+    def read_capture(self, attribute: str) -> str:
+        """Read the name of a capture."""
+        self.expect("sign", f'a name, as in {attribute}="name",', "=")
+        token = self.expect("string", f'a name, as in {attribute}="name",')
+        name = token.text[1:-1].removeprefix(LIST_PREFIX)
+        if not name or token.text.endswith("i") or "\\" in name:
+            self.refuse("the name of a capture has at least one character, no escapes and no flags", token)
+        return name
+
+    def read_marker(self, token: LarkToken) -> int:
+        """Read the marker of the attribute suffix or stop."""
         if not self.takes("="):
-            self.refuse('suffix needs a marker, as in suffix="</end>"', token)
+            self.refuse(f'{token.text} needs a marker, as in {token.text}="</end>"', token)
         marker = self.take()
         if marker.kind not in ("string", "regexp", "terminal"):
             self.refuse("a marker is a string, a regular expression or a terminal", marker)
         if marker.text in ('""', '""i'):
             self.refuse(
-                "the marker is empty; leave suffix out, and write lazy to end the rule as soon as it can", marker
+                f"the marker is empty; leave {token.text} out, and write lazy to end the rule as soon as it can", marker
             )
         self.references, self.is_rule = [], False
         found = self.item(marker)

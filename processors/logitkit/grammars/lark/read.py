@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from logitkit.budget import one_budget
+from logitkit.compiler.bytes.pushdown_views import bits
 from logitkit.errors import ConfigurationError, GrammarError, UnsupportedSchema
 from logitkit.grammars.checks import checked_rule_set, no_start, undefined_rule
 from logitkit.grammars.dialects import recognized
+from logitkit.grammars.lark.competition import Competition
 from logitkit.grammars.lark.differences import difference
 from logitkit.grammars.lark.draft import Draft, with_calls_replaced
 from logitkit.grammars.lark.json_values import schema_bodies
@@ -135,6 +137,7 @@ class _LarkReader:
             self.lexer = Lexer(self.kind or "longest", self.draft, self.terminals, first, self.limits)
             if self.kind is None and (found := difference(self.lexer)):
                 warnings.append(found)
+        self.check_stops(first)
         same = self.lexer.same
         # The rule of the whole text, and those of the ignored terminals, come first.
         shift = 1 + len(self.lexer.ignored) if self.lexer.ignored else 0
@@ -157,7 +160,8 @@ class _LarkReader:
                         self.reached[used] = shift + len(order)
                         order.append(used)
                 body = with_calls_replaced(definition.body, lambda used: Call(self.reached[same.get(used, used)]))
-            rules.append(GrammarRule(definition.name, body, definition.begin, definition.end, is_terminal))
+            named = definition.capture, definition.marker
+            rules.append(GrammarRule(definition.name, body, definition.begin, definition.end, is_terminal, *named))
         if shift:
             rules = [*self.ignoring(first), *rules]
         self.add_json(rules, order)
@@ -232,6 +236,27 @@ class _LarkReader:
                         reason = f"the terminal {name!r} is not defined; write `%import common.{name}`"
                         raise GrammarError(reason, self.draft.grammar, position)
                     raise undefined_rule(name, self.names(), self.draft.grammar, position)
+
+    def check_stops(self, first: int) -> None:
+        """Raise for a marker of `stop` that what follows begins with again."""
+        definitions, measure = self.draft.definitions, self.terminals.measure
+        if not any(d.attributes is not None and d.attributes.is_stop for d in definitions):
+            return
+        same, may_be_empty = self.lexer.same, self.terminals.may_be_empty
+        competition = Competition(self.draft, first, same, may_be_empty, self.limits)
+        for number in competition.terminals:
+            attributes = definitions[number].attributes
+            if attributes is None or attributes.suffix is None or not attributes.is_stop:
+                continue
+            marker, after = measure(attributes.suffix).text, bits(competition.after[number] & ~(1 << competition.end))
+            texts = [measure(n).text or "" for n in after if not self.terminals.has_no_lexeme(n)]
+            if marker and any(text.startswith(marker) for text in texts):
+                reason = (
+                    f"what follows {definitions[number].name} begins with its marker again. LLGuidance takes the marker of "
+                    "stop out of the text before it reads on, but tokens that have been written stay; write suffix= in place "
+                    "of stop=, and leave the marker out after the rule"
+                )
+                raise GrammarError(reason, self.draft.grammar, definitions[number].begin)
 
     def names(self) -> list[str]:
         """Return the names that are defined."""

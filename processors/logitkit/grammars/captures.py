@@ -91,7 +91,8 @@ class CapturingParser:
         self.limits = limits
         self.rules = rules.rules
         self.parser = RuleParser([rule.body for rule in rules.rules], rules.start, limits)
-        named = [name for rule in rules.rules for name in (rule.capture, rule.marker and rule.marker.name)]
+        in_order = sorted(rules.rules, key=lambda rule: rule.begin)
+        named = [name for rule in in_order for name in (rule.capture, rule.marker and rule.marker.name)]
         self.names = list(dict.fromkeys([name for name in named if name is not None]))
         self._ignored = {number for number, rule in enumerate(self.rules) if rule.name == "%ignore"}
         self._leaves = {

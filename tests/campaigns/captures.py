@@ -23,7 +23,7 @@ from tests.grammars.capture_cases import (
 def captured(parser: CapturingParser, text: str) -> list[tuple[str, list[int]]] | None:
     """Return the name and the places of each capture, or None for a text that the grammar lacks."""
     chart = parser.chart([*map(ord, text)])
-    if len(text) not in chart.ends.get((parser.parser.start, 0), ()):
+    if len(text) not in chart.ends.get((parser.start, 0), ()):
         return None
     return [(name, places) for name, places in parser.captures(chart)]
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import LogitkitError
 from logitkit.explaining.findings import Source
-from logitkit.grammars.rule_parser import RuleParser
+from logitkit.explaining.rule_sources import RuleParser
 from logitkit.languages.language import Language
 from logitkit.languages.texts import RegexText
 from logitkit.patterns.charset import CharSet

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 from logitkit.explaining.findings import Source
-from logitkit.grammars.rule_parser import RuleParser, TooManyItems
+from logitkit.grammars.chart import Chart, Item, TooManyItems
+from logitkit.grammars.rule_positions import RulePositions
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.patterns.charset import CharSet
 
-__all__ = ["rule_sources"]
+__all__ = ["RuleParser", "rule_sources"]
+
+
+class RuleParser:
+    """Follows the beginnings of texts through rules.
+
+    Args:
+        bodies: The trees of the rules.
+        start: The rule of the whole text.
+    """
+
+    def __init__(self, bodies: Sequence[Any], start: int) -> None:
+        self.start = start
+        self.rules = [RulePositions.of(body) for body in bodies]
+
+    def waiting(self, written: str) -> Iterable[Item]:
+        """Return which characters may come next after a text: a rule, a position in it, and the index at which it began.
+
+        Raises:
+            TooManyItems: The text can be read in too many ways.
+        """
+        return Chart(self.rules, self.start, [*map(ord, written)]).columns[-1].reads
 
 
 def rule_sources(grammar: RuleSet, text: str, written: str, expected: CharSet) -> tuple[Source, ...]:

@@ -22,8 +22,9 @@ from typing import NamedTuple, TypeAlias
 
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import OutputError, PatternTooLarge
+from logitkit.grammars.chart import Chart, TooManyItems, ends_in
 from logitkit.grammars.output_text import OutputText
-from logitkit.grammars.rule_parser import BEGIN, Chart, RuleParser, TooManyItems, ends_in
+from logitkit.grammars.rule_positions import BEGIN, RulePositions
 from logitkit.grammars.rule_set import RuleMarker, RuleSet
 from logitkit.limits import Limits
 from logitkit.patterns.syntax import Machine
@@ -90,7 +91,8 @@ class CapturingParser:
     def __init__(self, rules: RuleSet, limits: Limits) -> None:
         self.limits = limits
         self.rules = rules.rules
-        self.parser = RuleParser([rule.body for rule in rules.rules], rules.start, limits)
+        self.start = rules.start
+        self.positions = [RulePositions(rule.body, limits, has_conditions=True) for rule in rules.rules]
         in_order = sorted(rules.rules, key=lambda rule: rule.begin)
         named = [name for rule in in_order for name in (rule.capture, rule.marker and rule.marker.name)]
         self.names = list(dict.fromkeys([name for name in named if name is not None]))
@@ -98,7 +100,7 @@ class CapturingParser:
         self._leaves = {
             number
             for number, rule in enumerate(self.rules)
-            if rule.is_terminal or None in self.parser.rules[number].called
+            if rule.is_terminal or None in self.positions[number].called
         }
         self._machines: dict[int, tuple[Machine, Machine]] = {}
 
@@ -108,7 +110,7 @@ class CapturingParser:
         Raises:
             TooManyItems: The text can be read in too many ways.
         """
-        return self.parser.chart(symbols, _MOST_ITEMS)
+        return Chart(self.positions, self.start, symbols, _MOST_ITEMS)
 
     def captures(self, chart: Chart) -> list[Capture]:
         """Return the captures of a text that the grammar has, in the order in which they end, inner ones first.
@@ -117,7 +119,7 @@ class CapturingParser:
             TooManyItems: The text can be read in too many ways.
         """
         found, hidden = list[tuple[Capture, bool]](), set[int]()
-        stack = [_OpenRule(self.parser.start, 0, _parts(chart, (self.parser.start, 0, len(chart.symbols))))]
+        stack = [_OpenRule(self.start, 0, _parts(chart, (self.start, 0, len(chart.symbols))))]
         while stack:
             top = stack[-1]
             part = next(top.parts, None)
@@ -151,7 +153,7 @@ class CapturingParser:
         rule, begin, end = part
         if rule in self._ignored:
             return begin
-        positions = self.parser.rules[rule]
+        positions = self.positions[rule]
         ignoring = [(p, called) for p in positions.last if (called := positions.called[p]) in self._ignored]
         for at in range(end, begin - 1, -1) if ignoring else ():
             for position, called in ignoring:
@@ -180,7 +182,7 @@ class CapturingParser:
 def _parts(chart: Chart, whole: _Span) -> Iterator[_Span]:
     """Return the rules that the text of a rule consists of, from left to right, by a search in the order of preference."""
     rule, begin, end = whole
-    positions = chart.parser.rules[rule]
+    positions = chart.rules[rule]
     first = (BEGIN, begin)
     seen = {first}
     # The places that lead to each other, with the part before each and what has not been tried yet.
@@ -207,7 +209,7 @@ def _steps(chart: Chart, whole: _Span, position: int, at: int) -> Iterator[tuple
     The longest text comes first, then the position that stands first in the grammar.
     """
     rule, _, end = whole
-    positions = chart.parser.rules[rule]
+    positions = chart.rules[rule]
     found: list[Iterator[tuple[int, int, _Span | None]]] = []
     for p in dict.fromkeys(positions.after(position)):
         called = positions.called[p]
@@ -247,7 +249,7 @@ def captured_texts(parser: CapturingParser, output: OutputText) -> dict[str, lis
     try:
         chart = parser.chart(output.symbols)
         length, read = len(output.symbols), len(chart.columns) - 1
-        if length not in chart.ends.get((parser.parser.start, 0), ()):
+        if length not in chart.ends.get((parser.start, 0), ()):
             text = "".join(output.texts)
             if chart.columns[-1].items:
                 raise OutputError("the output is not complete: the grammar needs more text after it", text)

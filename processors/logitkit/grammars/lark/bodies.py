@@ -14,7 +14,8 @@ from typing import NoReturn
 from logitkit.grammars.checks import calls_of
 from logitkit.grammars.dialects import macros
 from logitkit.grammars.lark.draft import LarkDefinition
-from logitkit.grammars.lark.templates import TemplateUse
+from logitkit.grammars.lark.numbers import read_number
+from logitkit.grammars.lark.templates import NumberUse, TemplateUse
 from logitkit.grammars.lark.tokens import LarkToken, LarkTokenReader
 from logitkit.limits import Limits
 from logitkit.patterns.construction import alternate, concatenate, repeat
@@ -31,6 +32,7 @@ ITEMS = {"string", "regexp", "special", "json", "regex", "lark", "rule", "termin
 UNSUPPORTED = {
     "%declare": "%declare names terminals without a text, such as indentation; define them as terminals with a text",
     "%override": "%override changes an imported rule, and only terminals of `common` can be imported; define the rule here",
+    "%if": "%if is the condition of an alternative of a rule with a parameter, as in name::_: ...; leave it out",
     "%extend": "%extend changes an imported rule, and only terminals of `common` can be imported; define the rule here",
 }
 
@@ -52,10 +54,12 @@ class LarkBodyReader(LarkTokenReader):
     def __init__(self, grammar: str, limits: Limits) -> None:
         super().__init__(grammar, limits)
         self.macros = macros(grammar)
-        self.uses: list[TemplateUse] = []
+        self.uses: list[TemplateUse | NumberUse] = []
         # While a template is read: what its parameters stand for, and how many uses it arises from.
         self.bindings: dict[str, tuple[int, int]] = {}
         self.level = 0
+        # While a rule with a number as parameter is read: the number.
+        self.value: int | None = None
 
     def read_body(self, definition: LarkDefinition) -> None:
         """Read alternatives until the end of the definition."""
@@ -202,6 +206,8 @@ class LarkBodyReader(LarkTokenReader):
             self.here.text == "{" and self.tokens[self.at + 1].kind != "number" and self.tokens[self.at + 1].text != ","
         ):
             return self.use_of_template(token)
+        elif self.here.text == "::":
+            return self.use_of_number(token)
         elif kind == "rule" and name in self.bindings:
             self.references.append(self.bindings[name])
             self.limits.check_states(len(self.references))
@@ -239,6 +245,21 @@ class LarkBodyReader(LarkTokenReader):
         number = self.draft.number(key, token.text, "rule", token.begin)
         if is_new:
             self.uses.append(TemplateUse(token, number, tuple(arguments), self.level + 1))
+        self.references.append((number, token.begin))
+        self.limits.check_states(len(self.references))
+        return Call(number)
+
+    def use_of_number(self, token: LarkToken) -> Node:
+        """Return the call of a rule with a number as parameter; the number comes next."""
+        if token.kind != "rule" or not self.is_rule:
+            self.refuse("only rules, in lower case, have a parameter as in name::0, and only rules use them", token)
+        self.take()
+        value = read_number(self, self.value)
+        key = ("number", token.text, value)
+        is_new = key not in self.draft.numbers
+        number = self.draft.number(key, token.text, "rule", token.begin)
+        if is_new:
+            self.uses.append(NumberUse(token, number, value))
         self.references.append((number, token.begin))
         self.limits.check_states(len(self.references))
         return Call(number)

@@ -270,6 +270,9 @@ class _LarkReader:
         names = [
             f"the {d.kind} {d.name} is not used"
             for number, d in enumerate(self.draft.definitions)
-            if number not in used and d.kind in ("rule", "terminal") and not d.name.startswith("%")
+            if number not in used
+            and d.kind in ("rule", "terminal")
+            and d.body is not None
+            and not d.name.startswith("%")
         ]
         return [*names, *[f"the template {name} is not used" for name in self.draft.unused]]

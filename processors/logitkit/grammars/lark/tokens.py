@@ -22,10 +22,11 @@ _TOKEN = re.compile(
     |(?P<modifier>[!?]+(?=_*[a-z]))
     |(?P<rule>_*[a-z](?:\w|-(?!>))*)
     |(?P<terminal>_*[A-Z](?:\w|-(?!>))*)
-    |(?P<number>[+-]?[0-9]+)
+    |(?P<underscore>_(?![\w-]))
+    |(?P<number>0[xX][0-9a-fA-F]+|[+-]?[0-9]+)
     |(?P<special><[^<>\s]+>)
     |(?P<directive>%[a-z_]+)
-    |(?P<sign>->|\.\.|::=|[.:|()\[\]{},~*+?=;&])""",
+    |(?P<sign>->|\.\.|::=|::|[.:|()\[\]{},~*+?=;&])""",
     re.VERBOSE | re.ASCII,
 )
 # Directives that a JSON object follows, with the kinds of their tokens.

@@ -15,91 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from logitkit.compiler.characters.positions import EMPTY, Part, PositionBuilder
-from logitkit.compiler.characters.symbols import Symbol
-from logitkit.errors import LogitkitError
-from logitkit.limits import Limits
-from logitkit.patterns.charset import CharSet
-from logitkit.patterns.spans import PlacedCharacters
-from logitkit.patterns.syntax import Alternate, Anchor, Atomic, Characters, Look, Machine
+from logitkit.grammars.rule_positions import BEGIN, RulePositions
+from logitkit.patterns.syntax import Characters, Machine
 
-__all__ = ["BEGIN", "Chart", "Item", "RuleParser", "RulePositions", "TooManyItems", "ends_in"]
+__all__ = ["Chart", "Item", "TooManyItems", "ends_in"]
 
-# For explanations, a text is not followed any further after this many items have been looked at, which takes about a second.
-_MOST_ITEMS = 300_000
-# With more work, a counted part is taken for one that repeats without limit.
-_LIMITS = Limits(work=200_000)
+MOST_ITEMS = 300_000
+"""A text is not followed any further after this many items have been looked at, which takes about a second."""
 
 # A rule, the position that was read last in it (or `BEGIN`), and the index in the text at which the rule began.
 Item: TypeAlias = tuple[int, int, int]
-BEGIN = -1
 
 
 class TooManyItems(Exception):
     """A text can be read in too many ways."""
-
-
-class RulePositions(PositionBuilder):
-    """The positions of one rule: characters, with their spans if these are known, calls and conditions.
-
-    Args:
-        body: The tree of the rule.
-        limits: Bounds on the cost.
-        uncounted: Whether counted parts repeat without limit.
-        has_conditions: Whether lookaheads are positions. Otherwise, they are left out.
-    """
-
-    def __init__(self, body: Any, limits: Limits, uncounted: bool = False, has_conditions: bool = False) -> None:
-        super().__init__(limits)
-        self.uncounted, self.has_conditions = uncounted, has_conditions
-        self.spans: dict[int, tuple[int, int]] = {}
-        self.conditions: dict[int, Characters | Machine] = {}
-        self.whole = self.part(body)
-        self.last = set(self.whole.last)
-        self.called = list(map(_called, self.charsets))
-
-    @classmethod
-    def of(cls, body: Any) -> RulePositions:
-        """Return the positions of a rule without conditions, and without its counts if these take too much work."""
-        try:
-            return cls(body, _LIMITS)
-        except LogitkitError:
-            return cls(body, Limits(), uncounted=True)
-
-    def part(self, tree: Any) -> Part:
-        """Number the positions of a tree."""
-        match tree:
-            case PlacedCharacters(charset, span):
-                self.spans[len(self.charsets)] = span
-                return super().part(Characters(charset))
-            case Look(Characters() | Machine() as condition, False, True) if self.has_conditions:
-                self.conditions[len(self.charsets)] = condition
-                return super().part(Characters(CharSet()))
-            case Look() | Anchor():
-                return EMPTY
-            case Atomic(node):
-                return self.part(node)
-            case Alternate(options):
-                # Not factored, since parts with different spans are not equal.
-                return self.alternate(list(options))
-        return super().part(tree)
-
-    def repeat(self, node: Any, minimum: int, maximum: int | None) -> Part:
-        """Number the positions of a repetition."""
-        if self.uncounted and (minimum > 1 or (maximum or 0) > 1):
-            minimum, maximum = min(minimum, 1), None
-        return super().repeat(node, minimum, maximum)
-
-    def after(self, position: int) -> Iterable[int]:
-        """Return the positions that may follow one."""
-        return self.whole.first if position == BEGIN else chain.from_iterable(self.follow[position])
-
-    def may_end(self, position: int) -> bool:
-        """Whether the rule may end after a position."""
-        return self.whole.nullable if position == BEGIN else position in self.last
 
 
 @dataclass(eq=False, slots=True)
@@ -124,9 +55,13 @@ class Chart:
     """What the rules read of a text.
 
     Args:
-        parser: The rules.
+        rules: The positions of each rule.
+        start: The rule of the whole text.
         symbols: The text, as code points and `Symbol.special_token(i)`.
         most_items: The maximum number of items.
+
+    Raises:
+        TooManyItems: The text can be read in too many ways.
 
     Attributes:
         columns: A column for each place of the text up to the first one without items.
@@ -134,9 +69,10 @@ class Chart:
             was found before it.
     """
 
-    parser: RuleParser
+    rules: Sequence[RulePositions]
+    start: int
     symbols: Sequence[int]
-    most_items: int
+    most_items: int = MOST_ITEMS
     columns: list[_Column] = field(default_factory=list)
     ends: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
     work: int = 0
@@ -145,9 +81,9 @@ class Chart:
     _whole_parts: dict[tuple[int, int, int], set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.columns.append(_Column({(self.parser.start, BEGIN, 0): None}))
+        self.columns.append(_Column({(self.start, BEGIN, 0): None}))
         self._close()
-        rules = self.parser.rules
+        rules = self.rules
         for symbol in self.symbols:
             read = [item for item in self.columns[-1].reads if symbol in rules[item[0]].charsets[item[1]]]
             self.columns.append(_Column(dict.fromkeys(read)))
@@ -178,7 +114,7 @@ class Chart:
         """Return the rules whose text may be the whole text of a rule."""
         key = rule, begin, end
         if key not in self._whole_parts:
-            positions = self.parser.rules[rule]
+            positions = self.rules[rule]
             first = self._after_empty(rule, {BEGIN}, begin)
             called = {
                 p: other
@@ -192,7 +128,7 @@ class Chart:
 
     def _after_empty(self, rule: int, given: set[int], at: int) -> set[int]:
         """Return some positions of a rule, and those after them if what they read is empty at a place."""
-        positions, found = self.parser.rules[rule], set(given)
+        positions, found = self.rules[rule], set(given)
         todo = list(given)
         while todo:
             for p in positions.after(todo.pop()):
@@ -209,7 +145,7 @@ class Chart:
 
     def _close(self) -> None:
         """Add what follows from the items of the last column: the rules that they call, and the callers of rules that ended."""
-        now, column, rules = len(self.columns) - 1, self.columns[-1], self.parser.rules
+        now, column, rules = len(self.columns) - 1, self.columns[-1], self.rules
         todo = list(column.items)
         while todo:
             self.work += 1
@@ -247,44 +183,11 @@ class Chart:
         return callers
 
 
-class RuleParser:
-    """Follows texts through rules.
-
-    Args:
-        bodies: The trees of the rules.
-        start: The rule of the whole text.
-        limits: Bounds on the positions. None: for explanations, which leave out conditions, and counts that take too much work.
-    """
-
-    def __init__(self, bodies: Sequence[Any], start: int, limits: Limits | None = None) -> None:
-        self.start = start
-        self.rules = [
-            RulePositions.of(body) if limits is None else RulePositions(body, limits, has_conditions=True)
-            for body in bodies
-        ]
-
-    def chart(self, symbols: Sequence[int], most_items: int = _MOST_ITEMS) -> Chart:
-        """Read a text.
-
-        Raises:
-            TooManyItems: The text can be read in too many ways.
-        """
-        return Chart(self, symbols, most_items)
-
-    def waiting(self, written: str) -> Iterable[Item]:
-        """Return which character may come next after a text: a rule, a position in it, and the index at which it began.
-
-        Raises:
-            TooManyItems: The text can be read in too many ways.
-        """
-        return self.chart([*map(ord, written)]).columns[-1].reads
-
-
 def ends_in(machine: Machine, symbols: Sequence[int], at: int) -> Iterable[int]:
     """Yield where a text of a machine that begins at a place may end, the shortest first.
 
     Example:
-        >>> from logitkit.patterns.syntax import Machine
+        >>> from logitkit.patterns.charset import CharSet
         >>> a = CharSet.from_string("a")
         >>> list(ends_in(Machine((((a, 1),), ((a, 1),)), (False, True)), [*map(ord, "baa")], 1))
         [2, 3]
@@ -297,9 +200,3 @@ def ends_in(machine: Machine, symbols: Sequence[int], at: int) -> Iterable[int]:
             return
         states = {target for state in states for charset, target in machine.moves[state] if symbols[at] in charset}
         at += 1
-
-
-def _called(charset: CharSet) -> int | None:
-    """Return the rule that a position calls, or None if it reads a character or a special token."""
-    first = charset.ranges[0][0] if charset else 0
-    return Symbol.number(first) if Symbol.is_call(first) else None

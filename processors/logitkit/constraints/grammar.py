@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any
 
 from logitkit.budget import one_budget
-from logitkit.compiler.bytes.byte_dfa import FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.special_tokens import WHOLE
 from logitkit.compiler.collection import gc_paused
@@ -19,50 +19,25 @@ from logitkit.compiler.grammars.rules import Rules, check_trees
 from logitkit.compiler.nested_grammars.nested_grammar import renumbered
 from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.constraints.grammar_report import GrammarReport, report_of
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
 from logitkit.grammars.captures import CapturingParser, captured_texts
 from logitkit.grammars.checks import check_names_of_tokens
+from logitkit.grammars.named import NamedGrammar, named_grammars
 from logitkit.grammars.output_text import output_text
 from logitkit.grammars.read import GrammarSyntax, LarkLexer, read_grammar
 from logitkit.grammars.rule_set import RuleSet
 from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
-from logitkit.parameters import Boolean, Either, Integer, Null, Text, Word
+from logitkit.parameters import Boolean, Either, GrammarsForm, Integer, Null, Text, Word
 from logitkit.patterns.syntax import Node
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.constraint import Constraint
-from logitkit.runtime.walk import random_walk
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Grammar", "GrammarReport"]
 
 CLOSING = "the maximum number of new tokens; True: up to Context.max_length; False: no limit"
-
-
-class GrammarReport(NamedTuple):
-    """The size and kind of a compiled grammar.
-
-    Args:
-        deterministic: Whether one stack per row is enough.
-        configurations: The most stacks that a row keeps: 1 if the grammar is deterministic.
-        most_alive: The most stacks that a text had at once, in some random texts.
-        mean_alive: Their mean number.
-        states: Number of states.
-        frames: Number of frames that may be on a stack; 0 if the grammar is regular.
-        pops: The maximum number of frames that one token pops.
-        depth: The maximum number of frames on a stack.
-        nbytes: Size of the tables in bytes.
-    """
-
-    deterministic: bool
-    configurations: int
-    most_alive: int
-    mean_alive: float
-    states: int
-    frames: int
-    pops: int
-    depth: int
-    nbytes: int
 
 
 @dataclass(frozen=True)
@@ -84,6 +59,7 @@ class Grammar(Constraint):
         lexer: How terminals of Lark split a text. `"longest"`: as a lexer, each as long as possible and keywords before names.
             `"contextual"`: as Lark's contextual lexer. `"dynamic"`: in any way. None: `"longest"`, with a warning where Lark's
             contextual lexer reads a text in another way.
+        grammars: Grammars in Lark's syntax (str) and JSON Schemas (dict or bool) by name, for `@name` in rules of Lark's syntax.
         max_depth: The maximum number of open rules on a stack. A text that nests deeper is not allowed.
         configurations: The maximum number of stacks of a row, if the grammar is not deterministic. 1: refuse such a grammar.
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
@@ -117,6 +93,7 @@ class Grammar(Constraint):
             "syntax": Word(("gbnf", "lark")),
             "start": Either((Text(raw=False), Null())),
             "lexer": Either((Word(("longest", "contextual", "dynamic")), Null())),
+            "grammars": GrammarsForm(),
             "max_depth": Integer(1, 1024),
             "configurations": Integer(1, 64),
             "closing": Either((Integer(1, note=CLOSING), Boolean())),
@@ -130,17 +107,29 @@ class Grammar(Constraint):
     syntax: GrammarSyntax = field(default="gbnf", kw_only=True)
     start: str | None = field(default=None, kw_only=True)
     lexer: LarkLexer | None = field(default=None, kw_only=True)
+    grammars: Mapping[str, Any] | None = field(default=None, kw_only=True, compare=False)
     max_depth: int = field(default=64, kw_only=True)
     configurations: int = field(default=16, kw_only=True)
     closing: bool | int = field(default=False, kw_only=True)
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
+    named: tuple[NamedGrammar, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_limits(self.limits)
         super().__post_init__()
+        object.__setattr__(self, "named", named_grammars(self.grammars))
         with self._one_budget():
             splits = self.configurations > 1
-            key = (self.text, self.syntax, self.start, self.lexer, self.max_depth, splits, bool(self.closing))
+            key = (
+                self.text,
+                self.syntax,
+                self.start,
+                self.lexer,
+                self.named,
+                self.max_depth,
+                splits,
+                bool(self.closing),
+            )
             self._compile_once(Grammar, *key)
         self._check_closing(self.closing, "the grammar", "may take" if self.automaton.nesting.frames else "takes")
         for warning in self.automaton.ignored:
@@ -156,20 +145,7 @@ class Grammar(Constraint):
             >>> lk.Grammar('root ::= ("(" root ")")*', vocabulary).report.frames > 0
             True
         """
-        made = self.automaton
-        layers = (made, *made.layers)
-        alive = random_walk(made) if made.layers else [1]
-        return GrammarReport(
-            not made.layers,
-            self.configurations if made.layers else 1,
-            min(max(alive), self.configurations),
-            sum(min(places, self.configurations) for places in alive) / len(alive),
-            made.states - made.nesting.frames - FIRST_STATE,
-            made.nesting.frames,
-            max(layer.nesting.pops for layer in layers),
-            made.nesting.max_depth,
-            sum(layer.nbytes for layer in layers) + made.class_of.nbytes,
-        )
+        return report_of(self.automaton, self.configurations)
 
     @property
     def may_nest(self) -> bool:
@@ -201,7 +177,7 @@ class Grammar(Constraint):
 
     def rule_set(self) -> RuleSet:
         """Read the grammar and return its rules."""
-        return read_grammar(self.text, self.syntax, self.start, self.lexer, self.limits)
+        return read_grammar(self.text, self.syntax, self.start, self.lexer, self.limits, self.named)
 
     def captures(self, output: Sequence[int] | str) -> dict[str, list[str]]:
         r"""Return the texts of the rules that the grammar captures, as in `name[capture]: ...` of Lark's syntax.

@@ -8,6 +8,7 @@ gbnf            the reader of GBNF
 gbnf_bodies     what stands after `::=`
 gbnf_terminals  its strings, classes and special tokens
 lark            the reader of Lark's syntax
+named           grammars that others refer to by name
 output_text     an output as characters and special tokens
 rule_positions  the characters and calls of a rule, and which follow each other
 read            the reader for a syntax that the caller names

@@ -94,7 +94,7 @@ class CapturingParser:
         self.start = rules.start
         self.positions = [RulePositions(rule.body, limits, has_conditions=True) for rule in rules.rules]
         in_order = sorted(rules.rules, key=lambda rule: rule.begin)
-        named = [name for rule in in_order for name in (rule.capture, rule.marker and rule.marker.name)]
+        named = [name for rule in in_order for name in (rule.capture, rule.marker.name if rule.marker else None)]
         self.names = list(dict.fromkeys([name for name in named if name is not None]))
         self._ignored = {number for number, rule in enumerate(self.rules) if rule.name == "%ignore"}
         self._leaves = {

@@ -33,8 +33,8 @@ LIST_PREFIX = "__LIST_APPEND:"
 """With this prefix of a name, Guidance asks for all texts of the rule. Here, all are returned anyway."""
 
 REFUSED = {
-    "max_tokens": "max_tokens counts tokens, and a grammar says which texts are allowed, in any tokens; write max_chars=, or end "
-    "generation with the engine's limit",
+    "max_tokens": "max_tokens counts tokens, and a grammar says which texts are allowed, in any tokens; write max_chars=, limit "
+    "the text with any_text(max_tokens=...) of logitkit.languages, or thinking with ThinkingBudget",
     "temperature": "temperature changes how tokens are sampled, and not which texts are allowed; leave it out, and chain the "
     "grammar with a processor such as Temperature",
 }

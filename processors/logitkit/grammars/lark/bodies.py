@@ -7,7 +7,7 @@ The reader keeps its own stack of groups. At most `MAX_GROUPS` nest, so function
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -17,6 +17,7 @@ from logitkit.grammars.lark.draft import LarkDefinition
 from logitkit.grammars.lark.numbers import read_number
 from logitkit.grammars.lark.templates import NumberUse, TemplateUse
 from logitkit.grammars.lark.tokens import LarkToken, LarkTokenReader
+from logitkit.grammars.named import NamedGrammar
 from logitkit.limits import Limits
 from logitkit.patterns.construction import alternate, concatenate, repeat
 from logitkit.patterns.groups import SIGNS
@@ -28,7 +29,7 @@ MAX_GROUPS = 64
 """The maximum nesting depth of groups."""
 
 _CLOSING = {"(": ")", "[": "]"}
-ITEMS = {"string", "regexp", "special", "json", "regex", "lark", "rule", "terminal", "modifier"}
+ITEMS = {"string", "regexp", "special", "json", "regex", "lark", "grammar", "rule", "terminal", "modifier"}
 UNSUPPORTED = {
     "%declare": "%declare names terminals without a text, such as indentation; define them as terminals with a text",
     "%override": "%override changes an imported rule, and only terminals of `common` can be imported; define the rule here",
@@ -51,8 +52,8 @@ class _OpenLarkGroup:
 class LarkBodyReader(LarkTokenReader):
     """Reads bodies into a draft."""
 
-    def __init__(self, grammar: str, limits: Limits) -> None:
-        super().__init__(grammar, limits)
+    def __init__(self, grammar: str, limits: Limits, named: Sequence[NamedGrammar] = ()) -> None:
+        super().__init__(grammar, limits, named)
         self.macros = macros(grammar)
         self.uses: list[TemplateUse | NumberUse] = []
         # While a template is read: what its parameters stand for, and how many uses it arises from.
@@ -200,6 +201,8 @@ class LarkBodyReader(LarkTokenReader):
             last = self.expect("string", "the string that ends a range")
             kind, name, ends = "range", f"{token.text}..{last.text}", (token.text, last.text)
             key = (kind, *ends)
+        elif kind == "grammar":
+            key, (name, kind) = ("named", name), self.named_grammar(token)
         elif kind not in ("rule", "terminal"):
             key = (kind, name)
         elif (
@@ -216,6 +219,7 @@ class LarkBodyReader(LarkTokenReader):
             self.refuse(self.macros[name], token)
         number = self.draft.number(key, name, kind, token.begin)
         self.draft.definitions[number].ends = ends
+        self.draft.definitions[number].source = token.text if token.kind == "grammar" else None
         self.references.append((number, token.begin))
         # Each becomes a state at least.
         self.limits.check_states(len(self.references))

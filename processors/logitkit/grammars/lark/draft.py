@@ -51,6 +51,7 @@ class LarkDefinition:
         ends: The strings of a range, as written.
         excluded: For "both", whether each operand is excluded by `~`.
         attributes: Those of the rule whose text a terminal is.
+        source: The name of the grammar that it is, with @, if it was given by name.
         capture: The name under which the text of a rule is captured.
         marker: The marker at the end of a terminal, once its tree is known.
     """
@@ -65,6 +66,7 @@ class LarkDefinition:
     ends: tuple[str, str] = ("", "")
     excluded: tuple[bool, ...] = ()
     attributes: Attributes | None = None
+    source: str | None = None
     capture: str | None = None
     marker: RuleMarker | None = None
 

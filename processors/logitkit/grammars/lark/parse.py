@@ -10,6 +10,7 @@ Here are the lines of a grammar: definitions, directives and imports. `bodies` r
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from logitkit.errors import GrammarError
@@ -22,20 +23,21 @@ from logitkit.grammars.lark.literals import COMMON
 from logitkit.grammars.lark.numbers import conditional_alternatives, without_textless
 from logitkit.grammars.lark.templates import MAX_LEVELS, NumberUse, Template, TemplateUse
 from logitkit.grammars.lark.tokens import LarkToken
+from logitkit.grammars.named import NamedGrammar
 from logitkit.limits import Limits
 from logitkit.patterns.syntax import Call
 
 __all__ = ["parse_lark"]
 
 
-def parse_lark(grammar: str, limits: Limits) -> Draft:
-    """Parse a grammar. Names that are used and not defined have no body in the result.
+def parse_lark(grammar: str, limits: Limits, named: Sequence[NamedGrammar] = ()) -> Draft:
+    """Parse a grammar, given those that it may refer to. Names that are used and not defined have no body in the result.
 
     Raises:
         GrammarError: The text is not a grammar in Lark's syntax, or uses something that is not supported.
         PatternTooLarge: It is longer than the limits allow.
     """
-    return _LarkParser(grammar, limits).run()
+    return _LarkParser(grammar, limits, named).run()
 
 
 # The costs of a use of a template, and of a token of the template, which is read again for each use.
@@ -56,8 +58,8 @@ _OPTIONS = {
 
 
 class _LarkParser(LarkAttributeReader):
-    def __init__(self, grammar: str, limits: Limits) -> None:
-        super().__init__(grammar, limits)
+    def __init__(self, grammar: str, limits: Limits, named: Sequence[NamedGrammar] = ()) -> None:
+        super().__init__(grammar, limits, named)
         self.templates: dict[str, Template] = {}
         self.numbered: dict[str, Template] = {}
 

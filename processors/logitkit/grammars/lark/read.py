@@ -7,6 +7,7 @@ such texts too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -24,6 +25,7 @@ from logitkit.grammars.lark.literals import COMMON
 from logitkit.grammars.lark.nested import NestedGrammars
 from logitkit.grammars.lark.parse import parse_lark
 from logitkit.grammars.lark.terminals import Terminals
+from logitkit.grammars.named import NamedGrammar
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.patterns.construction import alternate, concatenate
@@ -39,13 +41,14 @@ def read_lark(
     start: str | None = None,
     lexer: LarkLexer | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    named: Sequence[NamedGrammar] = (),
 ) -> RuleSet:
     r"""Read a grammar in Lark's syntax, as LLGuidance and XGrammar take it.
 
     Rules, terminals, strings, ranges, regular expressions in the dialect of `logitkit.Regex`, groups and repetitions have their
     meaning in Lark, and so have `%ignore` and `%import common.NAME`. `<|name|>` and `<[1,5-9]>` are special tokens. `%json
     {...}` in a rule is a JSON value that satisfies a schema, written as `JsonSchema` writes it, `%lark {...}` a text of a nested
-    grammar, and `%regex {...}` a part of a text. In terminals, `A & B` has the
+    grammar, as `@name` is of one that is given by name, and `%regex {...}` a part of a text. In terminals, `A & B` has the
     texts of both, and `~A` those that are not of `A`, as in LLGuidance. The first letter of a name says whether it is a rule.
     Templates are rules with parameters. Prefixes, aliases and the priorities of rules do not change a language. Refused, with the
     place: `%declare`, `%override`, `%extend`, other imports, and some attributes of rules.
@@ -59,6 +62,7 @@ def read_lark(
             like any other. None: "longest", with a warning where Lark's lexer reads a text in another way. Most grammars in
             Lark's syntax are written for lexers: their own parsers refuse a text that only another split accepts.
         limits: Bounds on the reading, and on the automata of terminals.
+        named: The grammars that `@name` in a rule refers to. They may refer to each other.
 
     Returns:
         The rules that the start needs.
@@ -79,8 +83,8 @@ def read_lark(
     check_limits(limits)
     with one_budget(limits.work):
         try:
-            draft = parse_lark(text, limits)
-            return _LarkReader(draft, lexer, limits).rule_set("start" if start is None else start)
+            draft = parse_lark(text, limits, named)
+            return _LarkReader(draft, lexer, limits, named).rule_set("start" if start is None else start)
         except GrammarError as error:
             if looks := recognized(text, "lark"):
                 raise GrammarError(f"{looks} (as Lark: {error.reason})", text, error.position) from None
@@ -104,20 +108,29 @@ class _AnySplit:
 class _LarkReader:
     """Collects the rules that the start needs, in the order in which they are reached."""
 
-    def __init__(self, draft: Draft, kind: LarkLexer | None, limits: Limits) -> None:
+    def __init__(
+        self,
+        draft: Draft,
+        kind: LarkLexer | None,
+        limits: Limits,
+        named: Sequence[NamedGrammar],
+        around: tuple[str, ...] = (),
+    ) -> None:
         self.draft = draft
         self.kind = kind
         self.limits = limits
-        self.nested = NestedGrammars(draft, self.read_nested, limits)
+        self.named = named
+        self.nested = NestedGrammars(draft, self.read_nested, limits, around)
         in_order, any_split = kind == "contextual", kind == "dynamic"
         self.terminals = Terminals(draft, limits, in_order, any_split, self.nested)
         self.lexer: Lexer | _AnySplit
         self.reached: dict[int, int] = {}
         self.schema_warnings: list[str] = []
 
-    def read_nested(self, text: str) -> RuleSet:
-        """Read a nested grammar; its depth is limited by `MAX_NESTED`."""
-        reader = _LarkReader(parse_lark(text, self.limits), self.kind, self.limits)
+    def read_nested(self, text: str, around: tuple[str, ...]) -> RuleSet:
+        """Read a nested grammar; its depth is limited by `MAX_NESTED` and `MAX_NAMED`."""
+        draft = parse_lark(text, self.limits, self.named)
+        reader = _LarkReader(draft, self.kind, self.limits, self.named, around)
         if (names := reader.names()) and "start" not in names:
             raise GrammarError(
                 "there is no rule 'start'; give this name to the rule that the nested grammar begins with"

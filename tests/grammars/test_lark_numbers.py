@@ -189,7 +189,7 @@ MISTAKES = {
     'start: p::0\np::_: ("a" %if true)': (2, 12, "%if stands at the end of an alternative of a rule, and not in a group"),
     'start: p::0\np::_: "a" %if true "b"': (2, 20, "%if stands at the end of an alternative"),
     'start: p::0\np::_: "a" %if maybe(_)': (2, 15, "'maybe' is not a condition; allowed are and, or, not"),
-    'start: p::0\np::_: "a" %if eq([3:3], 0)': (2, 18, "the bits [3:3] are none"),
+    'start: p::0\np::_: "a" %if eq([3:3], 0)': (2, 18, "the range [3:3] has no bits"),
     'start: p::0\np::_: "a" %if eq([64:65], 0)': (2, 19, "the bit 64 is too large; allowed are 0 to 63"),
     'start: p::0\np::_: "a" %if eq([0:65], 0)': (2, 21, "the bit 65 is too large; allowed are 0 to 64"),
     'start: p::0\np::_: "a" %if eq(_ 0)': (2, 20, ", is missing here"),

@@ -204,7 +204,7 @@ def _parts(chart: Chart, whole: _Span) -> Iterator[_Span]:
 
 
 def _steps(chart: Chart, whole: _Span, position: int, at: int) -> Iterator[tuple[int, int, _Span | None]]:
-    """Return what a rule may read after a position: minus where that ends, the position, and the rule that it calls.
+    """Return the next texts that a rule may read: minus the end of the text, the position, and the rule that it calls.
 
     The longest text comes first, then the position that stands first in the grammar.
     """
@@ -226,8 +226,8 @@ def _steps(chart: Chart, whole: _Span, position: int, at: int) -> Iterator[tuple
 def _calls(chart: Chart, whole: _Span, position: int, called: int, at: int) -> Iterator[tuple[int, int, _Span | None]]:
     """Yield the texts of a rule that is called, the longest first."""
     known = chart.ends.get((called, at), {})
-    # They were found from left to right. What a rule consists of was found before it, so a rule that may be inside of itself with
-    # the same text takes only what was found before.
+    # They were found from left to right. All parts of a rule were found before it, so a rule that may be inside of itself with the
+    # same text takes only those that were found before.
     ends, own = list(known), chart.ends[whole[0], whole[1]]
     for index in range(bisect_right(ends, whole[2]) - 1, -1, -1):
         end = ends[index]

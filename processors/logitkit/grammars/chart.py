@@ -52,7 +52,7 @@ class _Column:
 
 @dataclass(eq=False)
 class Chart:
-    """What the rules read of a text.
+    """The rules that read each part of a text.
 
     Args:
         rules: The positions of each rule.
@@ -65,8 +65,8 @@ class Chart:
 
     Attributes:
         columns: A column for each place of the text up to the first one without items.
-        ends: Where a rule that began at a place may end. The numbers say in which order this was found: what a rule consists of
-            was found before it.
+        ends: Where a rule that began at a place may end. The numbers say in which order this was found: all parts of a rule
+            were found before it.
     """
 
     rules: Sequence[RulePositions]

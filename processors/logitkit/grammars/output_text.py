@@ -21,7 +21,7 @@ class OutputText(NamedTuple):
         symbols: Code points, and `Symbol.special_token(i)`.
         texts: The text of each; of a special token, its name.
         places: The token that each ends in; of a text, the character.
-        what: What the places count: "token" or "character".
+        what: The unit of the places: "token" or "character".
     """
 
     symbols: list[int]

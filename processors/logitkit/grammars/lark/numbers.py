@@ -156,7 +156,7 @@ def _range(reader: LarkTokenReader) -> tuple[int, int]:
     end = _small(reader, BITS)
     _sign(reader, "]")
     if end <= first:
-        reader.refuse(f"the bits [{first}:{end}] are none; the end is greater than the beginning", opening)
+        reader.refuse(f"the range [{first}:{end}] has no bits; give an end that is greater than the beginning", opening)
     return first, end - first
 
 

@@ -164,7 +164,7 @@ def test_a_grammar_without_captures_has_none() -> None:
     assert lk.Grammar('root ::= "a" root?', VOCABULARY).captures("aaa") == {}
 
 
-WRONG = {
+WRONG: dict[object, tuple[type[Exception], str]] = {
     "xa": (OutputError, "the grammar refuses 'a' at character 1 of the output"),
     "": (OutputError, "the output is not complete"),
     (ord("x"), ord("a")): (OutputError, "the grammar refuses 'a' at token 1 of the output"),

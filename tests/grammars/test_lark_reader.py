@@ -178,7 +178,7 @@ MISTAKES = {
     'start: "a" & "b"\n': (1, 12, "& is only allowed in terminals"),
     'start: A\nA: "a" & "b"\n': (2, 4, "no text is in all operands of &"),
     "start: A\nA: ~)\n": (2, 5, "a terminal to exclude"),
-    "start: @other\n": (1, 8, "grammars by name"),
+    "start: @other\n": (1, 8, "there is not a grammar @other; pass it in grammars={...}"),
     '%override a: "b"\n': (1, 1, "%override changes an imported rule"),
     '%extend a: "b"\n': (1, 1, "%extend changes an imported rule"),
     "%declare A\nstart: A\n": (1, 1, "%declare"),

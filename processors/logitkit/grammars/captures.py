@@ -226,7 +226,7 @@ def _steps(chart: Chart, whole: _Span, position: int, at: int) -> Iterator[tuple
 def _calls(chart: Chart, whole: _Span, position: int, called: int, at: int) -> Iterator[tuple[int, int, _Span | None]]:
     """Yield the texts of a rule that is called, the longest first."""
     known = chart.ends.get((called, at), {})
-    # They were found from left to right. All parts of a rule were found before it, so a rule that may be inside of itself with the
+    # They were found from left to right, and all parts of a rule before it. So a rule that may be inside of itself with the
     # same text takes only those that were found before.
     ends, own = list(known), chart.ends[whole[0], whole[1]]
     for index in range(bisect_right(ends, whole[2]) - 1, -1, -1):

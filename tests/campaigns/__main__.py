@@ -30,6 +30,7 @@ NAMES = (
     "lexers",
     "lookaheads",
     "templates",
+    "captures",
     "hostile",
     "tools",
 )

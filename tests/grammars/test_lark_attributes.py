@@ -21,6 +21,8 @@ GRAMMARS = {
     'start: r ">"\nr[lazy]: "ab" | "abb" | "ba"': ">ab",
     'start: r r ";"\nr[lazy]: A* "b"\nA: /[ab]/': "ab;",
     'start: r r?\nr[suffix=";"]: /[a;]*/': "a;b",
+    'start: r "b"\nr[stop=";"]: /[a;]*/': "a;b",
+    "start: r r?\nr[stop=/;a?/]: /[a;]*b?/": "a;b",
     "start: r r?\nr[suffix=/;;|b/]: /[ab;]*/": "a;b",
     'start: r "a"\nr[suffix=END]: /[ab]*/\nEND: "b" | "<"': "ab<",
     f'start: tool* tail\nhead[lazy]: TEXT "<b"\ntool: head /[a]+/ ">"\n{TAIL}': "ab<>",
@@ -77,23 +79,28 @@ def test_ignored_texts_stand_after_a_lazy_rule_and_not_inside() -> None:
     assert {text: accepts(rules, text) for text in texts} == texts
 
 
-def test_capture_is_ignored_with_a_warning() -> None:
+def test_capture_changes_no_text() -> None:
     rules = read_lark('start: a\na[capture="name"]: "x" b\nb[capture, lazy]: /x+/')
     assert [accepts(rules, text) for text in ("xx", "xxx")] == [True, False]
-    assert [f"the attribute capture of {name} is ignored: texts are not read back" for name in "ab"] == [
-        *rules.warnings
-    ]
+    assert not rules.warnings
+    assert [rule.capture for rule in rules.rules if not rule.is_terminal] == [None, "name", "b"]
 
 
 MISTAKES = {
-    'start[]: "a"': (1, 7, "an attribute of a rule is one of capture, lazy, max_chars, suffix"),
+    'start[]: "a"': (1, 7, "an attribute of a rule is one of capture, lazy, max_chars, stop, stop_capture, suffix"),
     'start[slow]: "a"': (1, 7, "an attribute of a rule is one of"),
     'start[lazy, lazy]: "a"': (1, 13, "the attribute lazy is given twice"),
     'start[lazy: "a"': (1, 11, "a comma, or ] after the attributes of a rule, is missing"),
     'start: A\nA[lazy]: "a"': (2, 2, "the terminal A has attributes"),
     'start[max_tokens=3]: "a"': (1, 7, "max_tokens counts tokens"),
     'start[temperature=0.7]: "a"': (1, 7, "chain the grammar with a processor such as Temperature"),
-    'start[stop="x"]: "a"': (1, 7, "write suffix=, which keeps the marker"),
+    'start[stop]: "a"': (1, 7, 'stop needs a marker, as in stop="</end>"'),
+    'start[stop=""]: "a"': (1, 12, "the marker is empty; leave stop out"),
+    'start[stop="x", suffix="y"]: "a"': (1, 6, "stop and suffix cannot be given together"),
+    'start[stop_capture="x"]: "a"': (1, 6, "stop_capture names a marker; give one"),
+    'start[stop="x", stop_capture]: "a"': (1, 29, 'a name, as in stop_capture="name", is missing'),
+    'start[capture=x]: "a"': (1, 15, 'a name, as in capture="name", is missing'),
+    'start[capture=""]: "a"': (1, 15, "the name of a capture has at least one character"),
     'start[suffix]: "a"': (1, 7, "suffix needs a marker"),
     'start[suffix=""]: "a"': (1, 14, "the marker is empty"),
     'start[suffix=x]: "a"': (1, 14, "a marker is a string, a regular expression or a terminal"),

@@ -4,6 +4,7 @@ Each one is a frozen dataclass with a compiled automaton; `logitkit.runtime` mas
 
 regex, choice, dfa, json_schema     languages given as a pattern, a list of texts, a table over token ids, a schema
 grammar                             languages given as a context-free grammar
+grammar_report                      the size of a compiled grammar
 banned_strings, banned_sequences    texts, or sequences of token ids, that must not occur
 forced_prefix                       a text that must come first (healing: token healing)
 then, intersection                  one language after another; several at once

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any
 
 from logitkit.budget import one_budget
-from logitkit.compiler.bytes.byte_dfa import FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.special_tokens import WHOLE
 from logitkit.compiler.collection import gc_paused
@@ -19,46 +19,25 @@ from logitkit.compiler.grammars.rules import Rules, check_trees
 from logitkit.compiler.nested_grammars.nested_grammar import renumbered
 from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
+from logitkit.constraints.grammar_report import GrammarReport, report_of
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
+from logitkit.grammars.captures import CapturingParser, captured_texts
 from logitkit.grammars.checks import check_names_of_tokens
+from logitkit.grammars.named import NamedGrammar, named_grammars
+from logitkit.grammars.output_text import output_text
 from logitkit.grammars.read import GrammarSyntax, LarkLexer, read_grammar
 from logitkit.grammars.rule_set import RuleSet
+from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
-from logitkit.parameters import Boolean, Either, Integer, Null, Text, Word
+from logitkit.parameters import Boolean, Either, GrammarsForm, Integer, Null, Text, Word
+from logitkit.patterns.syntax import Node
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.constraint import Constraint
-from logitkit.runtime.walk import random_walk
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Grammar", "GrammarReport"]
 
 CLOSING = "the maximum number of new tokens; True: up to Context.max_length; False: no limit"
-
-
-class GrammarReport(NamedTuple):
-    """The size and kind of a compiled grammar.
-
-    Args:
-        deterministic: Whether one stack per row is enough.
-        configurations: The most stacks that a row keeps: 1 if the grammar is deterministic.
-        most_alive: The most stacks that a text had at once, in some random texts.
-        mean_alive: Their mean number.
-        states: Number of states.
-        frames: Number of frames that may be on a stack; 0 if the grammar is regular.
-        pops: The maximum number of frames that one token pops.
-        depth: The maximum number of frames on a stack.
-        nbytes: Size of the tables in bytes.
-    """
-
-    deterministic: bool
-    configurations: int
-    most_alive: int
-    mean_alive: float
-    states: int
-    frames: int
-    pops: int
-    depth: int
-    nbytes: int
 
 
 @dataclass(frozen=True)
@@ -80,6 +59,7 @@ class Grammar(Constraint):
         lexer: How terminals of Lark split a text. `"longest"`: as a lexer, each as long as possible and keywords before names.
             `"contextual"`: as Lark's contextual lexer. `"dynamic"`: in any way. None: `"longest"`, with a warning where Lark's
             contextual lexer reads a text in another way.
+        grammars: Grammars in Lark's syntax (str) and JSON Schemas (dict or bool) by name, for `@name` in rules of Lark's syntax.
         max_depth: The maximum number of open rules on a stack. A text that nests deeper is not allowed.
         configurations: The maximum number of stacks of a row, if the grammar is not deterministic. 1: refuse such a grammar.
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
@@ -113,6 +93,7 @@ class Grammar(Constraint):
             "syntax": Word(("gbnf", "lark")),
             "start": Either((Text(raw=False), Null())),
             "lexer": Either((Word(("longest", "contextual", "dynamic")), Null())),
+            "grammars": GrammarsForm(),
             "max_depth": Integer(1, 1024),
             "configurations": Integer(1, 64),
             "closing": Either((Integer(1, note=CLOSING), Boolean())),
@@ -126,17 +107,29 @@ class Grammar(Constraint):
     syntax: GrammarSyntax = field(default="gbnf", kw_only=True)
     start: str | None = field(default=None, kw_only=True)
     lexer: LarkLexer | None = field(default=None, kw_only=True)
+    grammars: Mapping[str, Any] | None = field(default=None, kw_only=True, compare=False)
     max_depth: int = field(default=64, kw_only=True)
     configurations: int = field(default=16, kw_only=True)
     closing: bool | int = field(default=False, kw_only=True)
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
+    named: tuple[NamedGrammar, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_limits(self.limits)
         super().__post_init__()
+        object.__setattr__(self, "named", named_grammars(self.grammars))
         with self._one_budget():
             splits = self.configurations > 1
-            key = (self.text, self.syntax, self.start, self.lexer, self.max_depth, splits, bool(self.closing))
+            key = (
+                self.text,
+                self.syntax,
+                self.start,
+                self.lexer,
+                self.named,
+                self.max_depth,
+                splits,
+                bool(self.closing),
+            )
             self._compile_once(Grammar, *key)
         self._check_closing(self.closing, "the grammar", "may take" if self.automaton.nesting.frames else "takes")
         for warning in self.automaton.ignored:
@@ -152,20 +145,7 @@ class Grammar(Constraint):
             >>> lk.Grammar('root ::= ("(" root ")")*', vocabulary).report.frames > 0
             True
         """
-        made = self.automaton
-        layers = (made, *made.layers)
-        alive = random_walk(made) if made.layers else [1]
-        return GrammarReport(
-            not made.layers,
-            self.configurations if made.layers else 1,
-            min(max(alive), self.configurations),
-            sum(min(places, self.configurations) for places in alive) / len(alive),
-            made.states - made.nesting.frames - FIRST_STATE,
-            made.nesting.frames,
-            max(layer.nesting.pops for layer in layers),
-            made.nesting.max_depth,
-            sum(layer.nbytes for layer in layers) + made.class_of.nbytes,
-        )
+        return report_of(self.automaton, self.configurations)
 
     @property
     def may_nest(self) -> bool:
@@ -197,7 +177,50 @@ class Grammar(Constraint):
 
     def rule_set(self) -> RuleSet:
         """Read the grammar and return its rules."""
-        return read_grammar(self.text, self.syntax, self.start, self.lexer, self.limits)
+        return read_grammar(self.text, self.syntax, self.start, self.lexer, self.limits, self.named)
+
+    def captures(self, output: Sequence[int] | str) -> dict[str, list[str]]:
+        r"""Return the texts of the rules that the grammar captures, as in `name[capture]: ...` of Lark's syntax.
+
+        Ignored text around a rule is not part of its text. The marker of `suffix="..."` is not part of the text of its own rule,
+        and that of `stop="..."` of none. If the output can be read in several ways, one of them is taken, always the same one:
+        from left to right, each part of a rule is as long as possible. `max_depth` does not limit it.
+
+        Args:
+            output: A complete output, without the prompt: its token ids, with or without EOS and padding, or its text, in which
+                the name of a special token of the grammar stands for that token.
+
+        Returns:
+            The texts of each capture of the grammar by name, in the order in which they end. An empty list: the output has none.
+
+        Raises:
+            ConfigurationError: The output is neither a text nor token ids.
+            OutputError: The output is not a complete text of the grammar.
+            PatternTooLarge: The output can be read in too many ways, or a limit is exceeded.
+
+        Example:
+            >>> import logitkit as lk
+            >>> vocabulary = lk.Vocabulary([b"a", b"b", b"=", b";", None], eos_ids=[4])
+            >>> text = 'start: (key "=" value)+\nkey[capture]: NAME\nvalue[capture, suffix=";"]: /.+/\nNAME: /[a-z]+/'
+            >>> grammar = lk.Grammar(text, vocabulary, syntax="lark")
+            >>> grammar.captures("a=ab;b=a;")
+            {'key': ['a', 'b'], 'value': ['ab', 'a']}
+
+        Source:
+            LLGuidance's `get_captures`, which also has the texts of rules that only began to match.
+        """
+        with self._one_budget():
+            parser, special_tokens = self._capturing
+            return captured_texts(parser, output_text(output, self.vocabulary, special_tokens))
+
+    @lazy
+    def _capturing(self) -> tuple[CapturingParser, dict[int, int]]:
+        """The parser of complete outputs, and the number of each special token."""
+        rules = self.rule_set()
+        bodies, special_tokens = self._bodies(rules)
+        same = tuple([replace(rule, body=body) for rule, body in zip(rules.rules, bodies, strict=True)])
+        number = {token: i for i, token in enumerate(special_tokens)}
+        return CapturingParser(replace(rules, rules=same), self.limits), number
 
     def _special_tokens(self, rules: RuleSet) -> tuple[int, ...]:
         return tuple([self._token(special) for special in rules.tokens])
@@ -221,7 +244,8 @@ class Grammar(Constraint):
             )
         return token
 
-    def _pushdown_dfa(self, rules: RuleSet) -> PushdownDfa:
+    def _bodies(self, rules: RuleSet) -> tuple[tuple[Node, ...], tuple[int, ...]]:
+        """Return the trees of the rules, in which a special token has one number, and the ids of the special tokens."""
         bodies, special_tokens = tuple([rule.body for rule in rules.rules]), self._special_tokens(rules)
         number = {token: i for i, token in enumerate(special_tokens)}
         if len(number) < len(special_tokens):
@@ -230,6 +254,10 @@ class Grammar(Constraint):
             check_trees(Rules(bodies, rules.start), self.limits)
             same = [number[token] for token in special_tokens]
             bodies = tuple([renumbered(body, range(len(bodies)), (), same) for body in bodies])
+        return bodies, special_tokens
+
+    def _pushdown_dfa(self, rules: RuleSet) -> PushdownDfa:
+        bodies, special_tokens = self._bodies(rules)
         return pushdown_dfa(Rules(bodies, rules.start, special_tokens), self.limits, self.configurations > 1)
 
     def _compile(self) -> TokenAutomaton:

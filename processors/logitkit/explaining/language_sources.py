@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from logitkit.explaining.findings import Source
 from logitkit.explaining.open_json import as_json, read_json
 from logitkit.explaining.pattern_sources import automaton, is_legal, pattern_sources
-from logitkit.explaining.rule_sources import TooManyItems
 from logitkit.explaining.schema_sources import schema_sources
 from logitkit.explaining.token_texts import shortened
+from logitkit.grammars.chart import TooManyItems
 from logitkit.languages.combined import InOrder, OneOf, Repeated, sequence
 from logitkit.languages.dispatching import Dispatch
 from logitkit.languages.free_text import AnyText

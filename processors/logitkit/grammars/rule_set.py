@@ -6,7 +6,26 @@ from dataclasses import dataclass
 
 from logitkit.patterns.syntax import Node
 
-__all__ = ["GrammarRule", "RuleSet"]
+__all__ = ["GrammarRule", "RuleMarker", "RuleSet"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuleMarker:
+    """The marker that ends a terminal, as `suffix="..."` and `stop="..."` say.
+
+    Args:
+        body: The tree of the text before the marker.
+        max_chars: The largest number of characters of this text.
+        end: The tree of the marker.
+        name: The name under which the marker is captured.
+        is_hidden: Whether no capture shows the marker. Otherwise, only that of its own rule does not.
+    """
+
+    body: Node
+    max_chars: int | None
+    end: Node
+    name: str | None
+    is_hidden: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +38,8 @@ class GrammarRule:
         begin: Where its definition begins in the text, in characters.
         end: Where it ends.
         is_terminal: Whether it is a terminal of a lexer, rather than a rule.
+        capture: The name under which its text is captured.
+        marker: The marker at the end of a terminal.
     """
 
     name: str
@@ -26,6 +47,8 @@ class GrammarRule:
     begin: int
     end: int
     is_terminal: bool = False
+    capture: str | None = None
+    marker: RuleMarker | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
+from logitkit.grammars.named import NamedGrammar, named_grammars
 from logitkit.grammars.read import GrammarSyntax, LarkLexer, read_grammar
 from logitkit.grammars.rule_set import RuleSet
 from logitkit.languages.language import LANGUAGE_LIMITS, Language
@@ -26,10 +27,11 @@ class GrammarText(Language):
     syntax: GrammarSyntax = "gbnf"
     start: str | None = None
     lexer: LarkLexer | None = None
+    named: tuple[NamedGrammar, ...] = ()
     rules: RuleSet = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        rules = read_grammar(self.text, self.syntax, self.start, self.lexer, LANGUAGE_LIMITS)
+        rules = read_grammar(self.text, self.syntax, self.start, self.lexer, LANGUAGE_LIMITS, self.named)
         object.__setattr__(self, "rules", rules)
 
     @property
@@ -47,6 +49,7 @@ def grammar(
     syntax: GrammarSyntax = "gbnf",
     start: str | None = None,
     lexer: LarkLexer | None = None,
+    grammars: Mapping[str, Any] | None = None,
 ) -> GrammarText:
     r"""Return the language of a context-free grammar.
 
@@ -64,6 +67,7 @@ def grammar(
         syntax: `"gbnf"`, as in llama.cpp, or `"lark"`.
         start: The rule of the whole text. None: `root` in GBNF, `start` in Lark.
         lexer: How terminals of Lark split a text, as in `Grammar`.
+        grammars: Grammars that `@name` refers to, as in `Grammar`.
 
     Raises:
         ConfigurationError: An argument is not allowed.
@@ -76,4 +80,4 @@ def grammar(
         >>> len(tag("<sum>", sums, "</sum>").parts)
         3
     """
-    return GrammarText(text, syntax, start, lexer)
+    return GrammarText(text, syntax, start, lexer, named_grammars(grammars))

@@ -8,9 +8,10 @@ scalars, numbers          which values count as numbers (Python's, numpy's and t
 forms                    Boolean, Null, Text, Word, ListOf, Either
 secrets                  SecretInteger and SecretIntegers, which errors do not show
 token_ids                TokenId, TokenIds, and maps and automata of token ids
-documents                SchemaForm, SchemasForm and Nested: JSON Schemas, a configuration inside a configuration
+documents                SchemaForm, SchemasForm, GrammarsForm and Nested: schemas, grammars, configurations inside of others
 """
 
+from logitkit.parameters.documents import GrammarsForm as GrammarsForm
 from logitkit.parameters.documents import Nested as Nested
 from logitkit.parameters.documents import SchemaForm as SchemaForm
 from logitkit.parameters.documents import SchemasForm as SchemasForm
@@ -38,6 +39,7 @@ __all__ = [
     "ByToken",
     "Either",
     "Form",
+    "GrammarsForm",
     "Integer",
     "ListOf",
     "Moves",

@@ -12,7 +12,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.parameters.form import Form
 from logitkit.parameters.place import Place
 
-__all__ = ["Nested", "SchemaForm", "SchemasForm", "with_unique_keys"]
+__all__ = ["GrammarsForm", "Nested", "SchemaForm", "SchemasForm", "with_unique_keys"]
 
 
 def with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -106,6 +106,30 @@ class SchemasForm(Form):
     def write(self, value: Any) -> Any:
         """Return the schemas, or raise as `SchemaForm` does."""
         return {uri: SchemaForm().write(schema) for uri, schema in value.items()}
+
+
+class GrammarsForm(Form):
+    """Grammars in Lark's syntax, and JSON Schemas, by name."""
+
+    allowed = "an object of grammars by name: text in Lark's syntax, or a JSON Schema"
+    types = (Mapping,)
+    described: ClassVar[dict[str, Any]] = {
+        "type": "object",
+        "additionalProperties": {"type": ["string", "object", "boolean"]},
+    }
+
+    def read(self, value: Any, place: Place) -> Any:
+        """Return the grammars."""
+        for name, grammar in super().read(value, place).items():
+            if not isinstance(grammar, str | Mapping | bool):
+                raise place.inside(name).refuse(
+                    grammar, "a grammar in Lark's syntax, or a JSON Schema: an object, true or false"
+                )
+        return value
+
+    def write(self, value: Any) -> Any:
+        """Return the grammars, or raise as `SchemaForm` does."""
+        return {name: SchemaForm().write(grammar) for name, grammar in value.items()}
 
 
 class Nested(Form):

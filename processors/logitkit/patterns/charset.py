@@ -64,7 +64,7 @@ class CharSet:
         return self._hash  # type: ignore[return-value]
 
     def __contains__(self, code_point: int) -> bool:
-        at = bisect_right(self.ranges, (code_point, MAX_CODE_POINT)) - 1
+        at = bisect_right(self.ranges, (code_point + 1, -1)) - 1
         return at >= 0 and code_point <= self.ranges[at][1]
 
     def __bool__(self) -> bool:

@@ -8,6 +8,7 @@ rollouts         its arguments, checked: the rows of each processor
 token_lines      prompts and outputs without padding
 state_blocks     the states of all steps, many steps as one batch
 block_pass       a block of logits through the processors, and its gradient back
+few_legal        sums and gradients of rows in which few tokens are legal
 constraint_run   the mass that neighbouring constraints keep
 derivatives      how processed logits depend on given ones, by role and kind
 differentiable   the passes as one function of torch

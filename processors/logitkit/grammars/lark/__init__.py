@@ -1,5 +1,6 @@
 """Grammars in Lark's syntax.
 
+attribute_reader  the attributes of a rule, as written
 attributes    rules that end as soon as they can, or have a limited length
 bodies        what stands after the colon of a definition
 competition   which terminals may stand in the same place
@@ -13,6 +14,7 @@ literals      strings, ranges, regular expressions and special tokens as trees
 lookaheads    lookaheads at the beginning of a terminal
 measures      what the order of terminals depends on
 nested        grammars inside of a grammar
+numbers       rules with a number as parameter
 parse         from tokens to definitions
 precedence    which terminals a lexer prefers
 read          from a grammar's text to its rules

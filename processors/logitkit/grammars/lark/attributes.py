@@ -2,13 +2,17 @@ r"""Attributes of rules, as in `head[lazy]: TEXT "<call>"`, which LLGuidance and
 
 - `lazy`: the rule is one terminal, which ends as soon as it can. Its texts are those that begin with no shorter one.
 - `suffix="..."`: the same for the rule and a marker after it.
+- `stop="..."`: the same texts. `logitkit.grammars.captures` leaves the marker out of all captures.
 - `max_chars=n`: the rule is one terminal of at most n characters, without the marker.
-- `capture`: names the text of the rule for those who read it. It changes no text.
+- `capture` and `stop_capture="..."`: name the text of the rule, and of its marker, for those who read it. They change no text.
 
 By hand, for `head[lazy]: /[a-z]*b/`: `ab` is a text, and `abb` is not, because `ab` comes before.
 
-What no grammar can promise is refused. `max_tokens` counts tokens, and a text can be written in many tokenizations. `stop` takes
-its marker out of the text again, when its tokens have been written. `temperature` is about sampling.
+In LLGuidance, `stop` also takes its marker out of the text again: the grammar goes on as if it had not been written. Tokens that
+have been written cannot be taken back here. In XGrammar, the marker stays in the text, as here.
+
+What no grammar can promise is refused. `max_tokens` counts tokens, and a text can be written in many tokenizations. `temperature`
+is about sampling.
 """
 
 from __future__ import annotations
@@ -20,17 +24,17 @@ from logitkit.limits import Limits
 from logitkit.patterns.charset import ANY
 from logitkit.patterns.syntax import Characters, Concat, Node, Repeat
 
-__all__ = ["KNOWN", "REFUSED", "Attributes", "shortest_texts"]
+__all__ = ["KNOWN", "LIST_PREFIX", "REFUSED", "Attributes", "shortest_texts"]
 
-KNOWN = ("capture", "lazy", "max_chars", "suffix")
+KNOWN = ("capture", "lazy", "max_chars", "stop", "stop_capture", "suffix")
 """The attributes that are allowed."""
 
+LIST_PREFIX = "__LIST_APPEND:"
+"""With this prefix of a name, Guidance asks for all texts of the rule. Here, all are returned anyway."""
+
 REFUSED = {
-    "max_tokens": "max_tokens counts tokens, and a grammar says which texts are allowed, in any tokens; write max_chars=, or end "
-    "generation with the engine's limit",
-    "stop": "stop takes its marker out of the text, but tokens that have been written cannot be taken back; write suffix=, which "
-    "keeps the marker",
-    "stop_capture": "stop_capture names the marker of stop, which is not supported; leave it out",
+    "max_tokens": "max_tokens counts tokens, and a grammar says which texts are allowed, in any tokens; write max_chars=, limit "
+    "the text with any_text(max_tokens=...) of logitkit.languages, or thinking with ThinkingBudget",
     "temperature": "temperature changes how tokens are sampled, and not which texts are allowed; leave it out, and chain the "
     "grammar with a processor such as Temperature",
 }
@@ -45,11 +49,15 @@ class Attributes:
         is_lazy: Whether it ends as soon as it can.
         suffix: The definition of the marker after it.
         max_chars: The largest number of characters before the marker.
+        is_stop: Whether no capture shows the marker.
+        marker_name: The name under which the marker is captured.
     """
 
     is_lazy: bool = False
     suffix: int | None = None
     max_chars: int | None = None
+    is_stop: bool = False
+    marker_name: str | None = None
 
 
 def shortest_texts(tree: Node, attributes: Attributes, suffix: Node | None, limits: Limits) -> TextLanguage:

@@ -7,15 +7,17 @@ The reader keeps its own stack of groups. At most `MAX_GROUPS` nest, so function
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from logitkit.grammars.checks import calls_of
 from logitkit.grammars.dialects import macros
 from logitkit.grammars.lark.draft import LarkDefinition
-from logitkit.grammars.lark.templates import TemplateUse
+from logitkit.grammars.lark.numbers import read_number
+from logitkit.grammars.lark.templates import NumberUse, TemplateUse
 from logitkit.grammars.lark.tokens import LarkToken, LarkTokenReader
+from logitkit.grammars.named import NamedGrammar
 from logitkit.limits import Limits
 from logitkit.patterns.construction import alternate, concatenate, repeat
 from logitkit.patterns.groups import SIGNS
@@ -27,10 +29,11 @@ MAX_GROUPS = 64
 """The maximum nesting depth of groups."""
 
 _CLOSING = {"(": ")", "[": "]"}
-ITEMS = {"string", "regexp", "special", "json", "regex", "lark", "rule", "terminal", "modifier"}
+ITEMS = {"string", "regexp", "special", "json", "regex", "lark", "grammar", "rule", "terminal", "modifier"}
 UNSUPPORTED = {
     "%declare": "%declare names terminals without a text, such as indentation; define them as terminals with a text",
     "%override": "%override changes an imported rule, and only terminals of `common` can be imported; define the rule here",
+    "%if": "%if is the condition of an alternative of a rule with a parameter, as in name::_: ...; leave it out",
     "%extend": "%extend changes an imported rule, and only terminals of `common` can be imported; define the rule here",
 }
 
@@ -49,13 +52,15 @@ class _OpenLarkGroup:
 class LarkBodyReader(LarkTokenReader):
     """Reads bodies into a draft."""
 
-    def __init__(self, grammar: str, limits: Limits) -> None:
-        super().__init__(grammar, limits)
+    def __init__(self, grammar: str, limits: Limits, named: Sequence[NamedGrammar] = ()) -> None:
+        super().__init__(grammar, limits, named)
         self.macros = macros(grammar)
-        self.uses: list[TemplateUse] = []
+        self.uses: list[TemplateUse | NumberUse] = []
         # While a template is read: what its parameters stand for, and how many uses it arises from.
         self.bindings: dict[str, tuple[int, int]] = {}
         self.level = 0
+        # While a rule with a number as parameter is read: the number.
+        self.value: int | None = None
 
     def read_body(self, definition: LarkDefinition) -> None:
         """Read alternatives until the end of the definition."""
@@ -196,12 +201,16 @@ class LarkBodyReader(LarkTokenReader):
             last = self.expect("string", "the string that ends a range")
             kind, name, ends = "range", f"{token.text}..{last.text}", (token.text, last.text)
             key = (kind, *ends)
+        elif kind == "grammar":
+            key, (name, kind) = ("named", name), self.named_grammar(token)
         elif kind not in ("rule", "terminal"):
             key = (kind, name)
         elif (
             self.here.text == "{" and self.tokens[self.at + 1].kind != "number" and self.tokens[self.at + 1].text != ","
         ):
             return self.use_of_template(token)
+        elif self.here.text == "::":
+            return self.use_of_number(token)
         elif kind == "rule" and name in self.bindings:
             self.references.append(self.bindings[name])
             self.limits.check_states(len(self.references))
@@ -210,6 +219,7 @@ class LarkBodyReader(LarkTokenReader):
             self.refuse(self.macros[name], token)
         number = self.draft.number(key, name, kind, token.begin)
         self.draft.definitions[number].ends = ends
+        self.draft.definitions[number].source = token.text if token.kind == "grammar" else None
         self.references.append((number, token.begin))
         # Each becomes a state at least.
         self.limits.check_states(len(self.references))
@@ -239,6 +249,21 @@ class LarkBodyReader(LarkTokenReader):
         number = self.draft.number(key, token.text, "rule", token.begin)
         if is_new:
             self.uses.append(TemplateUse(token, number, tuple(arguments), self.level + 1))
+        self.references.append((number, token.begin))
+        self.limits.check_states(len(self.references))
+        return Call(number)
+
+    def use_of_number(self, token: LarkToken) -> Node:
+        """Return the call of a rule with a number as parameter; the number comes next."""
+        if token.kind != "rule" or not self.is_rule:
+            self.refuse("only rules, in lower case, have a parameter as in name::0, and only rules use them", token)
+        self.take()
+        value = read_number(self, self.value)
+        key = ("number", token.text, value)
+        is_new = key not in self.draft.numbers
+        number = self.draft.number(key, token.text, "rule", token.begin)
+        if is_new:
+            self.uses.append(NumberUse(token, number, value))
         self.references.append((number, token.begin))
         self.limits.check_states(len(self.references))
         return Call(number)

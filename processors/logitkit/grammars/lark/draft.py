@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from logitkit.grammars.lark.attributes import Attributes
+from logitkit.grammars.rule_set import RuleMarker
 from logitkit.patterns.construction import concatenate, with_inside
 from logitkit.patterns.syntax import Alternate, Call, Concat, Node, Repeat
 
@@ -50,6 +51,9 @@ class LarkDefinition:
         ends: The strings of a range, as written.
         excluded: For "both", whether each operand is excluded by `~`.
         attributes: Those of the rule whose text a terminal is.
+        source: The name of the grammar that it is, with @, if it was given by name.
+        capture: The name under which the text of a rule is captured.
+        marker: The marker at the end of a terminal, once its tree is known.
     """
 
     name: str
@@ -62,6 +66,9 @@ class LarkDefinition:
     ends: tuple[str, str] = ("", "")
     excluded: tuple[bool, ...] = ()
     attributes: Attributes | None = None
+    source: str | None = None
+    capture: str | None = None
+    marker: RuleMarker | None = None
 
     @property
     def is_lazy(self) -> bool:

@@ -1,4 +1,4 @@
-r"""Grammars inside of a grammar: `%lark {...}` in a rule.
+r"""Grammars inside of a grammar: `%lark {...}` in a rule, or `@name` for one that is given by name.
 
 A nested grammar has names, terminals and ignored texts of its own, and its text is one value of the rule that it stands in:
 
@@ -27,17 +27,28 @@ from logitkit.patterns.syntax import Empty
 __all__ = ["NestedGrammars"]
 
 
+MAX_NAMED = 16
+"""The maximum number of grammars given by name that stand in each other."""
+
+
 class NestedGrammars:
     """The nested grammars of a draft, which are read when they are needed.
 
     Args:
         draft: The definitions.
-        read: Reads the text of a grammar.
+        read: Reads the text of a grammar, given the names of those that it is in.
         limits: Bounds on the work.
+        around: The names of the grammars that the draft is in, and its own, from the outermost on.
     """
 
-    def __init__(self, draft: Draft, read: Callable[[str], RuleSet], limits: Limits) -> None:
-        self.draft, self.limits = draft, limits
+    def __init__(
+        self,
+        draft: Draft,
+        read: Callable[[str, tuple[str, ...]], RuleSet],
+        limits: Limits,
+        around: tuple[str, ...] = (),
+    ) -> None:
+        self.draft, self.limits, self.around = draft, limits, around
         self._read = read
         self._known: dict[int, RuleSet] = {}
 
@@ -49,9 +60,18 @@ class NestedGrammars:
             PatternTooLarge: A limit is exceeded.
         """
         if number not in self._known:
+            source, at = self.draft.definitions[number].source, self._at(number)
+            names = self.around if source is None else (*self.around, source)
+            if source in self.around or len(names) > MAX_NAMED:
+                says = "contains itself" if source in self.around else f"is more than {MAX_NAMED} grammars deep"
+                reason = f"the grammar {source} {says} ({' -> '.join(names)}); only rules may be recursive"
+                raise GrammarError(reason, self.draft.grammar, at)
             try:
-                self._known[number] = self._read(self.draft.definitions[number].name)
+                self._known[number] = self._read(self.draft.definitions[number].name, names)
             except GrammarError as error:
+                if source is not None:
+                    place = f", line {error.line}, column {error.column}" if error.position is not None else ""
+                    raise GrammarError(f"in {source}{place}: {error.reason}", self.draft.grammar, at) from None
                 at = self._begin(number) + error.position if error.position is not None else self._at(number)
                 raise GrammarError(f"in this nested grammar: {error.reason}", self.draft.grammar, at) from None
         return self._known[number]
@@ -70,16 +90,23 @@ class NestedGrammars:
             first: The number of the first of these rules.
             special_tokens: The number of each of its special tokens in the outer grammar.
         """
-        found, offset = self.rule_set(number), self._begin(number)
+        found, source = self.rule_set(number), self.draft.definitions[number].source
+        if source is None:
+            offset = self._begin(number)
+            places = [(rule.begin + offset, rule.end + offset) for rule in found.rules]
+        else:
+            # Its rules are not in the text of the outer grammar.
+            at = self._at(number)
+            places = [(at, at + len(source))] * len(found.rules)
         calls = range(first, first + len(found.rules))
         return [
             replace(
                 rule,
                 body=renumbered(rule.body, calls, (), special_tokens),
-                begin=rule.begin + offset,
-                end=rule.end + offset,
+                begin=begin,
+                end=end,
             )
-            for rule in found.rules
+            for rule, (begin, end) in zip(found.rules, places, strict=True)
         ]
 
     def _at(self, number: int) -> int:

@@ -10,34 +10,42 @@ Here are the lines of a grammar: definitions, directives and imports. `bodies` r
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from logitkit.errors import GrammarError
 from logitkit.grammars.checks import undefined_rule
-from logitkit.grammars.lark.attributes import KNOWN, REFUSED, Attributes
-from logitkit.grammars.lark.bodies import ITEMS, UNSUPPORTED, LarkBodyReader
+from logitkit.grammars.lark.attribute_reader import LarkAttributeReader
+from logitkit.grammars.lark.attributes import Attributes
+from logitkit.grammars.lark.bodies import ITEMS, UNSUPPORTED
 from logitkit.grammars.lark.draft import Draft, LarkDefinition
 from logitkit.grammars.lark.literals import COMMON
-from logitkit.grammars.lark.templates import MAX_LEVELS, Template, TemplateUse
+from logitkit.grammars.lark.numbers import conditional_alternatives, without_textless
+from logitkit.grammars.lark.templates import MAX_LEVELS, NumberUse, Template, TemplateUse
 from logitkit.grammars.lark.tokens import LarkToken
+from logitkit.grammars.named import NamedGrammar
 from logitkit.limits import Limits
 from logitkit.patterns.syntax import Call
 
 __all__ = ["parse_lark"]
 
 
-def parse_lark(grammar: str, limits: Limits) -> Draft:
-    """Parse a grammar. Names that are used and not defined have no body in the result.
+def parse_lark(grammar: str, limits: Limits, named: Sequence[NamedGrammar] = ()) -> Draft:
+    """Parse a grammar, given those that it may refer to. Names that are used and not defined have no body in the result.
 
     Raises:
         GrammarError: The text is not a grammar in Lark's syntax, or uses something that is not supported.
         PatternTooLarge: It is longer than the limits allow.
     """
-    return _LarkParser(grammar, limits).run()
+    return _LarkParser(grammar, limits, named).run()
 
 
 # The costs of a use of a template, and of a token of the template, which is read again for each use.
 _USE_STEPS, _TOKEN_STEPS = 500, 30
+
+
+# Ends a body that is read again.
+_END = LarkToken("end", "", 0)
 
 
 # Options of LLGuidance and XGrammar with the values that agree with how grammars are read here.
@@ -49,10 +57,11 @@ _OPTIONS = {
 }
 
 
-class _LarkParser(LarkBodyReader):
-    def __init__(self, grammar: str, limits: Limits) -> None:
-        super().__init__(grammar, limits)
+class _LarkParser(LarkAttributeReader):
+    def __init__(self, grammar: str, limits: Limits, named: Sequence[NamedGrammar] = ()) -> None:
+        super().__init__(grammar, limits, named)
         self.templates: dict[str, Template] = {}
+        self.numbered: dict[str, Template] = {}
 
     def run(self) -> Draft:
         while self.here.kind != "end":
@@ -68,8 +77,15 @@ class _LarkParser(LarkBodyReader):
                 self.refuse(f"a line begins with a name and a colon, with |, or with %{hint}", token)
         # The list grows while templates are read that use templates.
         for use in self.uses:
-            self.read_use(use)
+            if isinstance(use, NumberUse):
+                self.read_number_use(use)
+            else:
+                self.read_use(use)
         self.check_arguments()
+        made = {use.number for use in self.uses if isinstance(use, NumberUse)}
+        if made and (textless := without_textless(self.draft.definitions, made)) is not None:
+            reason = f"the rule {textless.name} has no finite text: it needs a rule with a parameter that has none"
+            raise GrammarError(reason, self.grammar, textless.begin)
         return self.draft
 
     def read_definition(self, token: LarkToken) -> None:
@@ -78,19 +94,22 @@ class _LarkParser(LarkBodyReader):
         if self.here.text == "{":
             self.read_template(token)
             return
-        attributes = self.read_attributes(token) if self.here.text == "[" else None
+        if self.here.text == "::":
+            self.read_numbered(token)
+            return
+        attributes, capture = self.read_attributes(token) if self.here.text == "[" else (Attributes(), None)
         if self.here.text in ("::=", "="):
             hint = "; this looks like GBNF: pass syntax='gbnf'" if self.here.text == "::=" else ""
             self.refuse(f"a definition is written with a colon, as in `name: ...`{hint}", self.here)
         number = self.draft.number(token.text, token.text, token.kind, token.begin)
         definition = self.draft.definitions[number]
-        if definition.body is not None or token.text in self.templates:
+        if definition.body is not None or token.text in self.templates or token.text in self.numbered:
             self.refuse(f"{token.text} is defined more than once; join the definitions with |", token)
         if self.takes("."):
             definition.priority = self.integer("a priority, an integer,")
         self.expect("sign", "the colon of a definition, as in `name: ...`,", ":")
-        definition.begin = token.begin
-        if attributes is None or attributes == Attributes():
+        definition.begin, definition.capture = token.begin, capture
+        if attributes == Attributes():
             self.read_body(definition)
             return
         terminal_number = self.draft.number(("attributes", token.text), token.text, "terminal", token.begin)
@@ -101,64 +120,6 @@ class _LarkParser(LarkBodyReader):
         terminal.references += marker
         definition.body, definition.end = Call(terminal_number), terminal.end
         definition.references.append((terminal_number, token.begin))
-
-    def read_attributes(self, name: LarkToken) -> Attributes:
-        """Read the attributes of a rule."""
-        opening, found, seen = self.take(), Attributes(), set[str]()
-        if name.kind != "rule":
-            self.refuse(f"the terminal {name.text} has attributes; only rules, in lower case, may have some", opening)
-        while not seen or self.takes(","):
-            token = self.take()
-            if token.text in REFUSED:
-                self.refuse(REFUSED[token.text], token)
-            if token.kind != "rule" or token.text not in KNOWN:
-                self.refuse(f"an attribute of a rule is one of {', '.join(KNOWN)}", token)
-            if token.text in seen:
-                self.refuse(f"the attribute {token.text} is given twice", token)
-            seen.add(token.text)
-            found = self.with_attribute(token, found)
-        self.expect("sign", "a comma, or ] after the attributes of a rule,", "]")
-        if "capture" in seen:
-            self.draft.warnings.append(f"the attribute capture of {name.text} is ignored: texts are not read back")
-        return found
-
-    def with_attribute(self, token: LarkToken, found: Attributes) -> Attributes:
-        """Read the value of an attribute, and add it to others."""
-        if token.text == "lazy":
-            return replace(found, is_lazy=True)
-        if token.text == "suffix":
-            return replace(found, is_lazy=True, suffix=self.read_suffix(token))
-        if token.text == "max_chars":
-            return replace(found, max_chars=self.read_max_chars(token))
-        if self.takes("="):
-            self.expect("string", 'a name, as in capture="name",')
-        return found
-
-    def read_suffix(self, token: LarkToken) -> int:
-        """Read the marker of the attribute suffix."""
-        if not self.takes("="):
-            self.refuse('suffix needs a marker, as in suffix="</end>"', token)
-        marker = self.take()
-        if marker.kind not in ("string", "regexp", "terminal"):
-            self.refuse("a marker is a string, a regular expression or a terminal", marker)
-        if marker.text in ('""', '""i'):
-            self.refuse(
-                "the marker is empty; leave suffix out, and write lazy to end the rule as soon as it can", marker
-            )
-        self.references, self.is_rule = [], False
-        found = self.item(marker)
-        assert isinstance(found, Call)
-        return found.rule
-
-    def read_max_chars(self, token: LarkToken) -> int:
-        """Read the number of the attribute max_chars."""
-        if not self.takes("="):
-            self.refuse("max_chars needs a number, as in max_chars=100", token)
-        number = self.here
-        found = self.integer("the largest number of characters")
-        if found < 1:
-            self.refuse("max_chars must be at least 1", number)
-        return found
 
     def read_template(self, token: LarkToken) -> None:
         """Read the parameters of a template. Its body is read for each use."""
@@ -171,19 +132,37 @@ class _LarkParser(LarkBodyReader):
                 self.refuse(f"{token.text} has two parameters {parameter.text}", parameter)
             parameters.append(parameter.text)
         self.expect("sign", "a comma, or } after the parameters of a template,", "}")
+        self.templates[token.text] = self.template(token, tuple(parameters))
+
+    def read_numbered(self, token: LarkToken) -> None:
+        """Read `name::_`. The body is read for each use."""
+        opening = self.take()
+        if token.kind != "rule":
+            self.refuse(f"the terminal {token.text} has a parameter; only rules, in lower case, may have one", opening)
+        self.expect("underscore", "the parameter _, as in name::_: ...,")
+        if self.here.text == "[":
+            self.refuse(
+                f"{token.text} has a parameter, so it has no attributes; give them to a rule that uses it", self.here
+            )
+        self.numbered[token.text] = self.template(token, ("_",))
+
+    def template(self, token: LarkToken, parameters: tuple[str, ...]) -> Template:
+        """Read the rest of a definition with parameters, up to its end."""
         known = self.draft.numbers.get(token.text)
-        if token.text in self.templates or (known is not None and self.draft.definitions[known].body is not None):
+        is_known = known is not None and self.draft.definitions[known].body is not None
+        if token.text in self.templates or token.text in self.numbered or is_known:
             self.refuse(f"{token.text} is defined more than once; join the definitions with |", token)
         if self.takes("."):
             self.integer("a priority, an integer,")
         self.expect("sign", "the colon of a definition, as in `name: ...`,", ":")
-        self.templates[token.text] = Template(token.text, tuple(parameters), token.begin, self.at)
+        found = Template(token.text, parameters, token.begin, self.at)
         nesting = 0
         while self.here.kind != "end":
             inside = self.take()
             nesting += (inside.text in ("(", "[")) - (inside.text in (")", "]")) if inside.kind == "sign" else 0
             if inside.kind == "newline" and nesting <= 0 and not self.continues():
                 break
+        return replace(found, end=self.at)
 
     def read_use(self, use: TemplateUse) -> None:
         """Read the body of a template with the arguments of a use."""
@@ -209,8 +188,34 @@ class _LarkParser(LarkBodyReader):
         self.read_body(definition)
         self.limits.spend(_USE_STEPS + _TOKEN_STEPS * (self.at - template.at))
 
+    def read_number_use(self, use: NumberUse) -> None:
+        """Read the alternatives of a rule with a number as parameter, for one number."""
+        name, template = use.token.text, self.numbered.get(use.token.text)
+        if template is None:
+            undefined = undefined_rule(name, self.numbered, self.grammar, use.token.begin)
+            self.refuse(undefined.reason.replace("rule", "rule with a parameter", 1), use.token)
+        self.limits.check_states(len(self.uses))
+        self.limits.spend(_USE_STEPS + _TOKEN_STEPS * (template.end - template.at))
+        definition = self.draft.definitions[use.number]
+        definition.begin = template.begin
+        every, self.tokens, self.at = self.tokens, [*self.tokens[template.at : template.end], _END], 0
+        tokens = conditional_alternatives(self, 0, use.value)
+        if tokens:
+            self.tokens, self.at, self.value = [*tokens, _END], 0, use.value
+            self.read_body(definition)
+        self.tokens, self.value = every, None
+        # The body ends where the template does, whichever alternatives are left.
+        last = self.tokens[template.end - 1].begin
+        definition.end = definition.begin + len(self.grammar[definition.begin : last].rstrip())
+
     def check_arguments(self) -> None:
         """Raise for a template without arguments, and list those that are not used."""
+        bare = {self.draft.numbers[name]: name for name in self.numbered if name in self.draft.numbers}
+        for definition in self.draft.definitions if bare else ():
+            for used, position in definition.references:
+                if used in bare:
+                    reason = f"the rule {bare[used]} has a parameter; give it a number, as in {bare[used]}::0"
+                    raise GrammarError(reason, self.grammar, position)
         bare = {self.draft.numbers[name]: name for name in self.templates if name in self.draft.numbers}
         for definition in self.draft.definitions if bare else ():
             for used, position in definition.references:
@@ -219,7 +224,7 @@ class _LarkParser(LarkBodyReader):
                     reason = f"{bare[used]} is a template; write its arguments, as in {bare[used]}{{{parameters}}}"
                     raise GrammarError(reason, self.grammar, position)
         used_names = {use.token.text for use in self.uses}
-        self.draft.unused += [name for name in self.templates if name not in used_names]
+        self.draft.unused += [name for name in (*self.templates, *self.numbered) if name not in used_names]
 
     def read_directive(self, token: LarkToken) -> None:
         if token.text == "%ignore":

@@ -7,13 +7,16 @@ such texts too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from logitkit.budget import one_budget
+from logitkit.compiler.bytes.pushdown_views import bits
 from logitkit.errors import ConfigurationError, GrammarError, UnsupportedSchema
 from logitkit.grammars.checks import checked_rule_set, no_start, undefined_rule
 from logitkit.grammars.dialects import recognized
+from logitkit.grammars.lark.competition import Competition
 from logitkit.grammars.lark.differences import difference
 from logitkit.grammars.lark.draft import Draft, with_calls_replaced
 from logitkit.grammars.lark.json_values import schema_bodies
@@ -22,6 +25,7 @@ from logitkit.grammars.lark.literals import COMMON
 from logitkit.grammars.lark.nested import NestedGrammars
 from logitkit.grammars.lark.parse import parse_lark
 from logitkit.grammars.lark.terminals import Terminals
+from logitkit.grammars.named import NamedGrammar
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.patterns.construction import alternate, concatenate
@@ -37,13 +41,14 @@ def read_lark(
     start: str | None = None,
     lexer: LarkLexer | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    named: Sequence[NamedGrammar] = (),
 ) -> RuleSet:
     r"""Read a grammar in Lark's syntax, as LLGuidance and XGrammar take it.
 
     Rules, terminals, strings, ranges, regular expressions in the dialect of `logitkit.Regex`, groups and repetitions have their
     meaning in Lark, and so have `%ignore` and `%import common.NAME`. `<|name|>` and `<[1,5-9]>` are special tokens. `%json
     {...}` in a rule is a JSON value that satisfies a schema, written as `JsonSchema` writes it, `%lark {...}` a text of a nested
-    grammar, and `%regex {...}` a part of a text. In terminals, `A & B` has the
+    grammar, as `@name` is of one that is given by name, and `%regex {...}` a part of a text. In terminals, `A & B` has the
     texts of both, and `~A` those that are not of `A`, as in LLGuidance. The first letter of a name says whether it is a rule.
     Templates are rules with parameters. Prefixes, aliases and the priorities of rules do not change a language. Refused, with the
     place: `%declare`, `%override`, `%extend`, other imports, and some attributes of rules.
@@ -57,6 +62,7 @@ def read_lark(
             like any other. None: "longest", with a warning where Lark's lexer reads a text in another way. Most grammars in
             Lark's syntax are written for lexers: their own parsers refuse a text that only another split accepts.
         limits: Bounds on the reading, and on the automata of terminals.
+        named: The grammars that `@name` in a rule refers to. They may refer to each other.
 
     Returns:
         The rules that the start needs.
@@ -77,8 +83,8 @@ def read_lark(
     check_limits(limits)
     with one_budget(limits.work):
         try:
-            draft = parse_lark(text, limits)
-            return _LarkReader(draft, lexer, limits).rule_set("start" if start is None else start)
+            draft = parse_lark(text, limits, named)
+            return _LarkReader(draft, lexer, limits, named).rule_set("start" if start is None else start)
         except GrammarError as error:
             if looks := recognized(text, "lark"):
                 raise GrammarError(f"{looks} (as Lark: {error.reason})", text, error.position) from None
@@ -102,20 +108,29 @@ class _AnySplit:
 class _LarkReader:
     """Collects the rules that the start needs, in the order in which they are reached."""
 
-    def __init__(self, draft: Draft, kind: LarkLexer | None, limits: Limits) -> None:
+    def __init__(
+        self,
+        draft: Draft,
+        kind: LarkLexer | None,
+        limits: Limits,
+        named: Sequence[NamedGrammar],
+        around: tuple[str, ...] = (),
+    ) -> None:
         self.draft = draft
         self.kind = kind
         self.limits = limits
-        self.nested = NestedGrammars(draft, self.read_nested, limits)
+        self.named = named
+        self.nested = NestedGrammars(draft, self.read_nested, limits, around)
         in_order, any_split = kind == "contextual", kind == "dynamic"
         self.terminals = Terminals(draft, limits, in_order, any_split, self.nested)
         self.lexer: Lexer | _AnySplit
         self.reached: dict[int, int] = {}
         self.schema_warnings: list[str] = []
 
-    def read_nested(self, text: str) -> RuleSet:
-        """Read a nested grammar; its depth is limited by `MAX_NESTED`."""
-        reader = _LarkReader(parse_lark(text, self.limits), self.kind, self.limits)
+    def read_nested(self, text: str, around: tuple[str, ...]) -> RuleSet:
+        """Read a nested grammar; its depth is limited by `MAX_NESTED` and `MAX_NAMED`."""
+        draft = parse_lark(text, self.limits, self.named)
+        reader = _LarkReader(draft, self.kind, self.limits, self.named, around)
         if (names := reader.names()) and "start" not in names:
             raise GrammarError(
                 "there is no rule 'start'; give this name to the rule that the nested grammar begins with"
@@ -135,6 +150,7 @@ class _LarkReader:
             self.lexer = Lexer(self.kind or "longest", self.draft, self.terminals, first, self.limits)
             if self.kind is None and (found := difference(self.lexer)):
                 warnings.append(found)
+        self.check_stops(first)
         same = self.lexer.same
         # The rule of the whole text, and those of the ignored terminals, come first.
         shift = 1 + len(self.lexer.ignored) if self.lexer.ignored else 0
@@ -157,7 +173,8 @@ class _LarkReader:
                         self.reached[used] = shift + len(order)
                         order.append(used)
                 body = with_calls_replaced(definition.body, lambda used: Call(self.reached[same.get(used, used)]))
-            rules.append(GrammarRule(definition.name, body, definition.begin, definition.end, is_terminal))
+            named = definition.capture, definition.marker
+            rules.append(GrammarRule(definition.name, body, definition.begin, definition.end, is_terminal, *named))
         if shift:
             rules = [*self.ignoring(first), *rules]
         self.add_json(rules, order)
@@ -233,6 +250,27 @@ class _LarkReader:
                         raise GrammarError(reason, self.draft.grammar, position)
                     raise undefined_rule(name, self.names(), self.draft.grammar, position)
 
+    def check_stops(self, first: int) -> None:
+        """Raise for a marker of `stop` that what follows begins with again."""
+        definitions, measure = self.draft.definitions, self.terminals.measure
+        if not any(d.attributes is not None and d.attributes.is_stop for d in definitions):
+            return
+        same, may_be_empty = self.lexer.same, self.terminals.may_be_empty
+        competition = Competition(self.draft, first, same, may_be_empty, self.limits)
+        for number in competition.terminals:
+            attributes = definitions[number].attributes
+            if attributes is None or attributes.suffix is None or not attributes.is_stop:
+                continue
+            marker, after = measure(attributes.suffix).text, bits(competition.after[number] & ~(1 << competition.end))
+            texts = [measure(n).text or "" for n in after if not self.terminals.has_no_lexeme(n)]
+            if marker and any(text.startswith(marker) for text in texts):
+                reason = (
+                    f"what follows {definitions[number].name} begins with its marker again. LLGuidance takes the marker of "
+                    "stop out of the text before it reads on, but tokens that have been written stay; write suffix= in place "
+                    "of stop=, and leave the marker out after the rule"
+                )
+                raise GrammarError(reason, self.draft.grammar, definitions[number].begin)
+
     def names(self) -> list[str]:
         """Return the names that are defined."""
         named = [d for d in self.draft.definitions if d.kind in ("rule", "terminal") and d.attributes is None]
@@ -245,6 +283,9 @@ class _LarkReader:
         names = [
             f"the {d.kind} {d.name} is not used"
             for number, d in enumerate(self.draft.definitions)
-            if number not in used and d.kind in ("rule", "terminal") and not d.name.startswith("%")
+            if number not in used
+            and d.kind in ("rule", "terminal")
+            and d.body is not None
+            and not d.name.startswith("%")
         ]
         return [*names, *[f"the template {name} is not used" for name in self.draft.unused]]

@@ -1,4 +1,4 @@
-"""Templates: rules with parameters, such as `_list{item, sign}: item (sign item)*`.
+"""Templates: rules with parameters that stand for other definitions, such as `_list{item, sign}: item (sign item)*`.
 
 Each use with other arguments is a rule of its own. For `_list{NAME, ","}`, the body of the template is read again, and `item` and
 `sign` stand for `NAME` and `","` in it.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from logitkit.grammars.lark.tokens import LarkToken
 
-__all__ = ["MAX_LEVELS", "Template", "TemplateUse"]
+__all__ = ["MAX_LEVELS", "NumberUse", "Template", "TemplateUse"]
 
 MAX_LEVELS = 64
 """The maximum number of uses of templates that arise from each other."""
@@ -28,12 +28,14 @@ class Template:
         parameters: The names of its parameters.
         begin: Where it begins in the grammar, in characters.
         at: The number of the first token of its body.
+        end: The number of the token after its body.
     """
 
     name: str
     parameters: tuple[str, ...]
     begin: int
     at: int
+    end: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +53,18 @@ class TemplateUse:
     number: int
     arguments: tuple[tuple[int, int], ...]
     level: int
+
+
+@dataclass(frozen=True, slots=True)
+class NumberUse:
+    """A use of a rule with a number as parameter; see `logitkit.grammars.lark.numbers`.
+
+    Args:
+        token: The name of the rule where it is used.
+        number: The definition that it becomes.
+        value: The number.
+    """
+
+    token: LarkToken
+    number: int
+    value: int

@@ -28,6 +28,7 @@ from logitkit.grammars.lark.literals import Literals
 from logitkit.grammars.lark.lookaheads import LeadingLookaheads, leading_lookaheads, looking_ahead
 from logitkit.grammars.lark.measures import Measure, of_tree
 from logitkit.grammars.lark.nested import NestedGrammars
+from logitkit.grammars.rule_set import RuleMarker
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import inside
@@ -248,6 +249,11 @@ class Terminals:
         if _is_special(tree) or (suffix is not None and _is_special(suffix)):
             what = "lookaheads, word boundaries, anchors and lazy quantifiers"
             self._refuse(f"{what} are not supported in {definition.name}, because it has attributes", definition)
+        if suffix is not None:
+            attributes = definition.attributes
+            definition.marker = RuleMarker(
+                tree, attributes.max_chars, suffix, attributes.marker_name, attributes.is_stop
+            )
         texts = shortest_texts(tree, definition.attributes, suffix, self.limits)
         if texts.is_empty:
             self._refuse(f"{definition.name} has no text with its attributes", definition)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 from logitkit.errors import GrammarError
 from logitkit.grammars.lark.draft import Draft
+from logitkit.grammars.named import NamedGrammar
 from logitkit.limits import Limits
 
 __all__ = ["MAX_NESTED", "LarkToken", "LarkTokenReader", "tokens_of"]
@@ -22,10 +23,12 @@ _TOKEN = re.compile(
     |(?P<modifier>[!?]+(?=_*[a-z]))
     |(?P<rule>_*[a-z](?:\w|-(?!>))*)
     |(?P<terminal>_*[A-Z](?:\w|-(?!>))*)
-    |(?P<number>[+-]?[0-9]+)
+    |(?P<grammar>@[A-Za-z_](?:\w|-)*)
+    |(?P<underscore>_(?![\w-]))
+    |(?P<number>0[xX][0-9a-fA-F]+|[+-]?[0-9]+)
     |(?P<special><[^<>\s]+>)
     |(?P<directive>%[a-z_]+)
-    |(?P<sign>->|\.\.|::=|[.:|()\[\]{},~*+?=;&])""",
+    |(?P<sign>->|\.\.|::=|::|[.:|()\[\]{},~*+?=;&])""",
     re.VERBOSE | re.ASCII,
 )
 # Directives that a JSON object follows, with the kinds of their tokens.
@@ -48,7 +51,7 @@ _NO_TOKEN = {
     "/": r"this regular expression is empty or is not closed by / on its line; write a / inside it as \/",
     "'": "Lark's strings stand in double quotes",
     "<": "a special token is written <|name|> or <[id]>, without blanks",
-    "@": "grammars by name, as in @name, are not supported; put their rules into this grammar under other names",
+    "@": "after @ stands the name of a grammar, as in @arguments; LLGuidance has no numbers there any more",
 }
 
 
@@ -160,11 +163,13 @@ class LarkTokenReader:
     Args:
         grammar: The text of the grammar.
         limits: Bounds on its size.
+        named: The grammars that it may refer to.
     """
 
-    def __init__(self, grammar: str, limits: Limits) -> None:
+    def __init__(self, grammar: str, limits: Limits, named: Sequence[NamedGrammar] = ()) -> None:
         self.grammar = grammar
         self.limits = limits
+        self.named = {one.name: one for one in named}
         self.tokens: list[LarkToken] = []
         for token in tokens_of(grammar):
             limits.spend(_TOKEN_STEPS)
@@ -206,3 +211,11 @@ class LarkTokenReader:
         if len(token.text) > 9:
             self.refuse("this number has more than 9 digits", token)
         return int(token.text)
+
+    def named_grammar(self, token: LarkToken) -> tuple[str, str]:
+        """Return the text of a grammar that stands here by its name, and its kind."""
+        found = self.named.get(token.text[1:])
+        if found is None:
+            given = ", ".join(f"@{name}" for name in list(self.named)[:5]) or "none"
+            self.refuse(f"there is not a grammar {token.text}; pass it in grammars={{...}}; given are: {given}", token)
+        return found.text, found.kind

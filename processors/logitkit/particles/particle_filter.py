@@ -29,6 +29,9 @@ __all__ = ["ParticleFilter"]
 MOST = 2**31 - 1
 MOST_TWIST = 100.0
 
+# Equal weights are not resampled because of rounding.
+ROUNDED = 1 - 1e-9
+
 
 @dataclass(frozen=True, kw_only=True)
 class ParticleFilter:
@@ -158,7 +161,7 @@ class ParticleFilter:
         if not population.effective_sample_sizes[-1]:
             raise NoParticleLeft(self.particles, step, self._limit(population))
         is_last = step == self._limit(population)
-        if not is_last and population.effective_sample_sizes[-1] < self.resample * self.particles:
+        if not is_last and population.effective_sample_sizes[-1] < self.resample * self.particles * ROUNDED:
             rows = ancestors(
                 weights,
                 self.resampling,

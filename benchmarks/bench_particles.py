@@ -63,9 +63,7 @@ def measured(language: EnumeratedTexts, runs: int, particles: int, **options: An
     squares, sums = dict.fromkeys(language.texts, 0.0), dict.fromkeys(language.texts, 0.0)
     estimates, sizes = list[float](), list[float]()
     for seed in range(runs):
-        one = ParticleFilter(
-            processor=choice, eos_ids=[language.eos], particles=particles, seed=seed, **options
-        )
+        one = ParticleFilter(processor=choice, eos_ids=[language.eos], particles=particles, seed=seed, **options)
         found = language.run(one, LIMIT)
         # A run without a particle left estimates 0, and gives no text.
         estimates.append(0.0 if found is None else found.probability / language.probability)
@@ -146,7 +144,9 @@ def table(result: dict[str, Any]) -> str:
     lines = [
         f"| particles | {' | '.join(f'{n}: total variation | its noise | error of the estimate' for n in names)} |",
         "|---:|" + "---:|---:|---:|" * len(names),
-        "| plain masking | " + " | ".join(f"{result['languages'][n]['masked_total_variation']:.3f} | 0 |" for n in names) + " |",
+        "| plain masking | "
+        + " | ".join(f"{result['languages'][n]['masked_total_variation']:.3f} | 0 |" for n in names)
+        + " |",
     ]
     for number in map(str, NUMBERS):
         cells = []

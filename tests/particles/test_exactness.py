@@ -60,9 +60,7 @@ def makes(processor: lk.Processor[Any] | None, **options: Any) -> Callable[[int]
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_estimate_has_the_mean_of_the_truth(name: str) -> None:
     regex = lk.Regex(PATTERN, VOCABULARY)
-    assert_unbiased(
-        estimates(makes(regex, **OPTIONS[name]), RUNS, LIMIT), truth(accepts(PATTERN), LIMIT)
-    )
+    assert_unbiased(estimates(makes(regex, **OPTIONS[name]), RUNS, LIMIT), truth(accepts(PATTERN), LIMIT))
 
 
 def test_the_bias_of_a_text_falls_and_a_single_particle_is_plain_masking() -> None:
@@ -71,7 +69,7 @@ def test_the_bias_of_a_text_falls_and_a_single_particle_is_plain_masking() -> No
     variations = {}
     for particles, runs in ((1, 400), (4, 150), (32, 25)):
         mean: dict[Row, float] = {}
-        # Of a run without a particle left, nothing is drawn.
+        # A run without a particle left gives no text.
         found = [one for one in estimates(makes(regex, particles=particles), runs, LIMIT) if sum(one.values())]
         for one in found:
             for row, value in one.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from functools import cache
@@ -11,12 +12,14 @@ import pytest
 import torch
 
 import logitkit as lk
+from benchmarks.bench_particles import RESULT, table
 from benchmarks.enumerated_texts import EnumeratedTexts, total_variation
 from logitkit.errors import ArgumentTypeError, ConfigurationError, NoParticleLeft, VocabularyError
 from logitkit.particles import ParticleFilter, Particles
 from logitkit_adapters.sessions import continuous, probabilities
 from logitkit_adapters.sessions.particle_sampling import sample
 from tests.adapters import demo
+from tests.docs.pages import ROOT
 from tests.sessions.engines import ENGINES, loaded, watched
 
 PROMPT = "Question: When does the concert start?\nAnswer:"
@@ -45,7 +48,9 @@ def test_enumeration_agrees_with_the_probabilities_of_texts() -> None:
     assert total_variation(language().masked, language().truth) > 0.2
 
 
-@pytest.mark.parametrize("options", [{}, {"resample": 1.0, "resampling": "multinomial"}, {"twist": 0.5, "resample": 1.0}])
+@pytest.mark.parametrize(
+    "options", [{}, {"resample": 1.0, "resampling": "multinomial"}, {"twist": 0.5, "resample": 1.0}]
+)
 def test_they_are_the_particles_of_a_table_of_logits(options: dict[str, Any]) -> None:
     found = sampled("transformers", choice(), particles=24, **options)
     given = {"particles": 24, "seed": 3, **options}
@@ -150,3 +155,9 @@ def test_the_whole_context_of_the_model_is_the_default_limit() -> None:
     found = sample(model, tokenizer, PROMPT, choice(), 2, seed=1)
     assert found.texts[0] in TEXTS
     assert continuous(model, tokenizer)(PROMPT, max_new_tokens=1).rows  # the model is as it was
+
+
+def test_the_page_has_the_tables_of_the_benchmark() -> None:
+    page = (ROOT / "docs" / "particles.md").read_text("utf-8")
+    for part in table(json.loads(RESULT.read_text("utf-8"))).split("\n\n"):
+        assert part in page

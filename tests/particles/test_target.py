@@ -1,4 +1,4 @@
-"""What particles refuse, with errors that say what to do, and what is left of rows that end badly."""
+"""Particles refuse processors without a stated target, lose texts outside of the language, and are reproducible values."""
 
 from __future__ import annotations
 
@@ -20,10 +20,19 @@ def made(processor: lk.Processor[Any] | None, **options: Any) -> ParticleFilter:
     return ParticleFilter(processor=processor, eos_ids=[EOS], **options)
 
 
+def all_steps(particles: ParticleFilter, limit: int) -> None:
+    population = particles.start([], 4, limit)
+    while not population.is_done:
+        population = particles.step(population, torch.zeros(particles.particles, 4))
+
+
 @pytest.mark.parametrize(
     ("processor", "message"),
     [
-        (lk.TopP(0.9), "TopP is a truncation: .* leave it out. Biases, penalties, and a Temperature above 0 are allowed"),
+        (
+            lk.TopP(0.9),
+            "TopP is a truncation: .* leave it out. Biases, penalties, and a Temperature above 0 are allowed",
+        ),
         (lk.Xtc(0.5), "Xtc is a truncation"),
         (lk.Temperature(0), "Temperature is a truncation"),
         (lk.KgwWatermark(5), "KgwWatermark is a watermark, which draws tokens by a key"),
@@ -47,7 +56,10 @@ def test_processors_without_a_stated_target_are_refused(processor: lk.Processor[
         ({"resampling": "residual"}, "'residual'; allowed are 'systematic' and 'multinomial'"),
         ({"twist": -1.0}, "twist"),
         ({"eos_ids": []}, "eos_ids is empty"),
-        ({"twist": 1.0, "processor": lk.BanTokens([0])}, "twist needs a constraint .* has BanTokens; give a constraint such"),
+        (
+            {"twist": 1.0, "processor": lk.BanTokens([0])},
+            "twist needs a constraint .* has BanTokens; give a constraint such",
+        ),
         ({"twist": 1.0}, "the processor has no constraint"),
     ],
 )
@@ -79,16 +91,18 @@ def test_broken_logits_name_the_particle_and_the_step() -> None:
 
 def test_no_particle_is_left_if_no_text_fits_the_limit() -> None:
     particles = made(lk.Regex("a{3}", VOCABULARY), particles=4)
-    with pytest.raises(NoParticleLeft, match="no text is complete after at most 2 tokens; give more max_new_tokens") as caught:
-        population = particles.start([], 4, 2)
-        while True:
-            population = particles.step(population, torch.zeros(4, 4))
+    with pytest.raises(
+        NoParticleLeft, match="no text is complete after at most 2 tokens; give more max_new_tokens"
+    ) as caught:
+        all_steps(particles, 2)
     assert (caught.value.particles, caught.value.step, caught.value.limit) == (4, 2, 2)
 
 
 def test_no_particle_is_left_if_constraints_contradict_each_other() -> None:
     particles = made(lk.chain(lk.Regex("ab", VOCABULARY), lk.BanTokens([0, 2])), particles=4)
-    with pytest.raises(NoParticleLeft, match="after 0 tokens: no token that the constraints allow has a probability there"):
+    with pytest.raises(
+        NoParticleLeft, match="after 0 tokens: no token that the constraints allow has a probability there"
+    ):
         particles.step(particles.start([], 4, 5), torch.zeros(4, 4))
 
 
@@ -191,7 +205,8 @@ def test_the_tokens_needed_are_those_of_a_shortest_completion(constraint: Any) -
 def test_results_read_as_a_distribution() -> None:
     population = finished(made(lk.Regex("a|b|ab", VOCABULARY), particles=40, seed=3), 3)
     assert population is not None
-    found = Particles.of(population, [bytes(b"".join(TOKENS[t] for t in row if 0 <= t < 3)).decode() for row in population.tokens.tolist()])
+    texts = [b"".join(TOKENS[token] for token in row if 0 <= token < EOS) for row in population.tokens.tolist()]
+    found = Particles.of(population, [text.decode() for text in texts])
     assert sum(found.weights) == pytest.approx(1)
     assert sum(found.distribution().values()) == pytest.approx(1)
     assert [*found.distribution().values()] == sorted(found.distribution().values(), reverse=True)

@@ -67,8 +67,8 @@ def sample(
         seed: From 0 to 2**63 - 1. None: a new seed for every call, from torch's random numbers.
         resampling: "systematic" or "multinomial".
         twist: How much each token that a text still needs counts against it, in nats, while particles are drawn and resampled; 0
-            for nothing. It needs a constraint that knows how many: a finite automaton, such as `Regex`, or one with `closing`. The
-            final weights are corrected, so the target is the same.
+            for nothing. It needs a constraint that knows how many: a finite automaton, such as `Regex`, or one with `closing`.
+            The final weights are corrected, so the target is the same.
         make_cache: Returns the engine's empty cache, as for `continuous`.
         **options: None; `temperature` and the like raise an error that names the processor to use instead.
 

@@ -3,7 +3,7 @@
 The particles are the rows of a batch, with the cache of `continuous`, which is reordered when they are resampled.
 """
 
-from logitkit.particles import Particles as Particles
-from logitkit_adapters.sessions.particle_sampling import sample as sample
+from logitkit.particles import Particles
+from logitkit_adapters.sessions.particle_sampling import sample
 
 __all__ = ["Particles", "sample"]

@@ -1,7 +1,7 @@
 """Particles: sequential Monte Carlo, which samples a model's texts given that they are in a language.
 
-Masking token by token samples another distribution. Here, several copies of a text, the particles, grow together. Each has a weight:
-the probability that constraints kept at its steps. Particles of low weight are replaced by copies of others.
+Masking token by token samples another distribution. Here, several texts, the particles, grow together. Each has a weight: the
+probability that constraints kept at its steps. Particles of low weight are replaced by copies of others.
 
 particle_filter  ParticleFilter: one step of all particles, on the logits of an engine
 population       the particles between two steps

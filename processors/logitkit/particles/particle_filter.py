@@ -53,8 +53,8 @@ class ParticleFilter:
         resampling: "systematic" or "multinomial".
         seed: From 0 to 2**63 - 1.
         twist: How much each token that a text still needs counts against it, in nats, while particles are drawn and resampled; 0
-            for nothing. It needs a constraint that knows how many: a finite automaton, such as `Regex`, or one with `closing`. The
-            final weights are corrected, so the target is the same.
+            for nothing. It needs a constraint that knows how many: a finite automaton, such as `Regex`, or one with `closing`.
+            The final weights are corrected, so the target is the same.
 
     Raises:
         ConfigurationError: The processor has a truncation, a watermark, or a processor without a role; an argument is not in

@@ -98,7 +98,12 @@ class Population:
         )
 
     def grown(
-        self, tokens: Tensor, is_end: Tensor, log_twists: Tensor, model_state: tuple[Any, ...], language_state: tuple[Any, ...]
+        self,
+        tokens: Tensor,
+        is_end: Tensor,
+        log_twists: Tensor,
+        model_state: tuple[Any, ...],
+        language_state: tuple[Any, ...],
     ) -> Population:
         """Return the particles after one token each, [N] int64, -1 for none.
 
@@ -123,4 +128,3 @@ class Population:
         count, length = self.tokens.shape
         shown = f", probability={math.exp(self.log_probability):.3g}" if self.is_done else ""
         return f"Population({count} particles, {length} tokens, {int(self.ended.sum())} ended{shown})"
-

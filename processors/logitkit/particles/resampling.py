@@ -54,10 +54,8 @@ def ancestors(log_weights: Tensor, scheme: str, *, seed: int, stream: int, posit
     drawn = 1 if scheme == "systematic" else count
     streams = torch.arange(stream, stream + drawn, dtype=torch.int64, device=device)
     numbers = uniform_tensors(torch.full_like(streams, seed), streams, torch.full_like(streams, position))
-    if scheme == "systematic":
-        numbers = (torch.arange(count, device=device) + numbers) / count
-    else:
-        numbers = numbers.sort().values
+    spaced = (torch.arange(count, device=device) + numbers) / count
+    numbers = spaced if scheme == "systematic" else numbers.sort().values
     # To the right of equal sums, so that a weight of 0 is never drawn; capped at the last sum, despite rounding.
     places = torch.searchsorted(sums, numbers * sums[-1], right=True)
     last = torch.searchsorted(sums, sums[-1:])

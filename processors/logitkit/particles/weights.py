@@ -63,7 +63,9 @@ def log_mean(log_weights: Tensor) -> float:
 def check_log_weights(log_weights: object) -> None:
     """Raise an error unless log-weights are a vector of numbers below +inf."""
     if not isinstance(log_weights, Tensor):
-        raise ArgumentTypeError(f"log_weights is a {type(log_weights).__name__}; give a torch tensor of log-weights, [N]")
+        raise ArgumentTypeError(
+            f"log_weights is a {type(log_weights).__name__}; give a torch tensor of log-weights, [N]"
+        )
     if log_weights.dim() != 1 or not log_weights.is_floating_point() or not len(log_weights):
         raise ConfigurationError(
             f"log_weights has shape {list(log_weights.shape)} and {log_weights.dtype}; allowed is a vector of at least one "

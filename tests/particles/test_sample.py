@@ -6,6 +6,7 @@ import json
 import math
 import re
 from functools import cache
+from importlib import import_module
 from typing import Any, Literal
 
 import pytest
@@ -76,10 +77,7 @@ def test_all_engines_sample_the_same_tokens(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES[:2])
 def test_the_packages_of_the_engines_have_it(engine: str) -> None:
-    if engine == "transformers":
-        from logitkit_adapters.transformers import particles
-    else:
-        from logitkit_adapters.mlx_lm import particles
+    particles = import_module(f"logitkit_adapters.{engine.replace('-', '_')}.particles")
     assert particles.sample is sample
     assert particles.Particles is Particles
 

@@ -177,7 +177,7 @@ class ParticleFilter:
         """Return the logits to draw from, [N, V], the gain of each weight, [N] float64, and what each token adds to a twist."""
         target, context = self.target, population.context
         state = population.language_state
-        legal = legal_logits(target.language, state, logits, context, self.eos_ids)
+        legal = legal_logits(target.language, state, logits, context, list(self.eos_ids))
         stopped = stopped_rows(target.language, state, population.ended)
         ends = torch.zeros_like(legal[0], dtype=torch.bool)
         ends[list(self.eos_ids)] = True

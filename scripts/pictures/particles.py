@@ -13,7 +13,7 @@ __all__ = ["draw"]
 
 TOP, HEIGHT, LEFT, RIGHT, GAP = 120, 240, 70, 30, 80
 # The ends of the logarithmic axis of total variations, and its ticks.
-MOST, LEAST, TICKS = 1.0, 0.002, (1, 0.1, 0.01)
+MOST, LEAST, TICKS = 1.0, 0.002, (1, 0.1, 0.01, 0.002)
 
 NAMES = {"colours": "Colours: 5 texts", "times": "Times: 12 texts"}
 CIRCLE, DIAMOND = "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", "m0-5 5 5-5 5-5-5z"
@@ -52,7 +52,12 @@ def draw() -> str:
         picture.raw(f'<path class="m0" d="M{begin:.1f} {_down(masked):.1f}{DIAMOND}"/>')
         for x, y in points:
             picture.raw(f'<path class="m1" d="M{x:.1f} {y:.1f}{CIRCLE}"/>')
-    picture.text(MARGIN, TOP + HEIGHT + 46, "Number of particles", "faint small")
+    picture.text(
+        MARGIN,
+        TOP + HEIGHT + 46,
+        f"Number of particles. Values below {LEAST:g} stand on the lowest line.",
+        "faint small",
+    )
     return picture.finish()
 
 

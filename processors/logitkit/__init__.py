@@ -8,6 +8,7 @@ import typing
 from logitkit.public_names import MODULES, OF_ADAPTERS
 
 if typing.TYPE_CHECKING:
+    from logitkit import particles as particles
     from logitkit import training as training
     from logitkit import watermarks as watermarks
     from logitkit.composition.chain import Chain as Chain

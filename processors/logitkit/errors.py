@@ -13,6 +13,7 @@ LogitkitError
 │   └── InvalidOutput                    a validator of the type refuses it
 ├── ToolResultError (ValueError)         what a tool returned is not of its declared type; knows tool and path
 ├── BrokenLogits (RuntimeError)          the logits of a model have NaN or +inf, or no finite number; knows row and step
+├── NoParticleLeft (RuntimeError)        all particles have left their language; knows how many, and after how many tokens
 ├── IllegalToken (ValueError)            a token to replay is forbidden; knows row, step and token
 ├── ProcessorError (TypeError)           a processor violates the protocol (order, structure, dtype, shape)
 ├── StateFileError (ValueError)          a saved state is corrupt, foreign, or belongs to another processor
@@ -43,6 +44,7 @@ __all__ = [
     "IncompleteOutput",
     "InvalidOutput",
     "LogitkitError",
+    "NoParticleLeft",
     "OutputError",
     "PatternSyntaxError",
     "PatternTooLarge",
@@ -346,6 +348,38 @@ class BrokenLogits(LogitkitError, RuntimeError):
         return (
             f"the model returned broken logits{row}{step}: {self.reason}. If it runs in float16, try bfloat16 or float32, which "
             "do not overflow; otherwise check its weights, the attention mask, and other processors of the engine"
+        )
+
+
+class NoParticleLeft(LogitkitError, RuntimeError):
+    """All particles have weight 0, so no text can be sampled. In a mean of estimates, the probability of such a run counts as 0.
+
+    Args:
+        particles: The number of particles.
+        step: The number of tokens after the prompt.
+        limit: The maximum number of tokens of a text.
+
+    Example:
+        >>> from logitkit.errors import NoParticleLeft
+        >>> print(str(NoParticleLeft(16, step=5, limit=20)).split("; ")[0])
+        all 16 particles have weight 0 after 5 tokens: no token that the constraints allow has a probability there
+    """
+
+    def __init__(self, particles: int, step: int, limit: int) -> None:
+        self.particles = particles
+        self.step = step
+        self.limit = limit
+        super().__init__(particles, step, limit)
+
+    def _message(self) -> str:
+        if self.step == self.limit:
+            return (
+                f"all {self.particles} particles have weight 0: no text is complete after at most {self.limit} tokens; give more "
+                "max_new_tokens, more particles, or a constraint with closing=True, which completes texts in time"
+            )
+        return (
+            f"all {self.particles} particles have weight 0 after {self.step} tokens: no token that the constraints allow has a "
+            "probability there; give more particles, or check that the constraints have a text in common"
         )
 
 

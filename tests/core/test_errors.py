@@ -16,6 +16,7 @@ from logitkit.errors import (
     IllegalToken,
     IncompleteOutput,
     LogitkitError,
+    NoParticleLeft,
     OutputError,
     PatternSyntaxError,
     ToolResultError,
@@ -48,6 +49,8 @@ def _made(kind: type[LogitkitError], text: str) -> list[LogitkitError]:
         return [kind(text), listed]
     if issubclass(kind, IllegalToken):
         return [kind(text, row=0, step=3, token=7)]
+    if issubclass(kind, NoParticleLeft):
+        return [kind(16, 5, 20), kind(16, 20, 20)]
     if issubclass(kind, ToolResultError):
         return [kind(text, text), kind(text, text, text)]
     if issubclass(kind, TooFewTokens):

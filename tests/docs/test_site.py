@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import logitkit
-from logitkit import languages, tools, training, watermarks
+from logitkit import languages, particles, tools, training, watermarks
 from logitkit.configuration import KINDS
 from logitkit.explaining import explanation
 from tests.docs.built_site import build
@@ -47,8 +47,10 @@ def test_every_public_name_is_documented_once(site: Path) -> None:
     assert {name.rpartition(".")[2] for name in of_explanations} == {*explanation.__all__}
     of_watermarks = {name for name in found if name.startswith("watermarks.")}
     assert {name.rpartition(".")[2] for name in of_watermarks} == {*watermarks.__all__}
+    of_particles = {name for name in found if name.startswith("particles.")}
+    assert {name.rpartition(".")[2] for name in of_particles} == {*particles.__all__}
     not_at_the_top = {"constraints.healing.HealedPrompt", "sessions.sequence_parts.CacheDropped"}
-    found = [n for n in found if n not in of_explanations | of_training | of_watermarks | not_at_the_top]
+    found = [n for n in found if n not in of_explanations | of_training | of_watermarks | of_particles | not_at_the_top]
     others = [n.rpartition(".")[2] for n in found if not n.startswith(("languages.", "tools.", "output_types."))]
     assert sorted(others) == sorted(logitkit.__all__)
 

@@ -27,7 +27,7 @@ def test_type_checkers_and_programs_find_the_same_names() -> None:
     }
     # A submodule that is written as an attribute, `lk.training`, is found without being listed.
     submodules = {name for name, module in checked.items() if module == "logitkit"}
-    assert submodules == {"training", "watermarks"}
+    assert submodules == {"particles", "training", "watermarks"}
     assert all(inspect.ismodule(getattr(logitkit, name)) for name in submodules)
     named = {name: module for name, module in checked.items() if name not in submodules}
     assert named == {name: f"logitkit.{module}" for name, module in MODULES.items()}

@@ -3,6 +3,7 @@
 hook      logits_processor: the hook for `generate(logits_processors=[...])`; vocabulary
 caller    what the variables of the calling function say
 engine    session support: the model (sequence), and its caches in files (files)
+particles  particles.sample: texts of a model given that they are in a language
 
 Most of it is in `logitkit_adapters.mlx`, which mlx-vlm uses too.
 """

@@ -7,6 +7,7 @@ typed              generate_typed: a value of a type (typed_output, typed_result
 rows_together      the rows of a call that share batches
 generator          continuous: batches of rows to continue (generator_options, initial_state, decoding, beam_search, written_rows,
                    rows_of_pads), or to read while they are generated (generation_stream)
+particle_sampling  particles.sample: texts of a model given that they are in a language, with weights
 text_probabilities the probability of each of several texts after a prompt
 tracing            trace: an explanation of an output, with the probabilities of the model
 text_model         the model as these three use it

@@ -6,6 +6,7 @@ continuous_batching    the same for continuous batching (request_processors, req
 vocabulary             the vocabulary of a tokenizer
 engine                 session support: sequence and recurrent run one sequence, batch runs rows
                        (model, cache_argument)
+particles              particles.sample: texts of a model given that they are in a language
 fixed_cache, prefill   a cache of fixed shape, and prompts fed into it (prefill_arguments, static_layers)
 """
 

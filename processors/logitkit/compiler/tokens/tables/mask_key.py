@@ -83,12 +83,22 @@ class LegalClasses:
         if self.nesting.cost is None:
             legal = self._legal(state, mask_key.frames, mask_key.room, self.default != DEAD)
         else:
-            needed = int(self.cost[state] + self.cost[[*mask_key.frames]].sum())
-            otherwise = np.where(self.default == STAY, needed, self.cost[self.default])
-            costs = np.where(self.default == DEAD, ILLEGAL, otherwise)
-            self._costs(state, mask_key.frames, mask_key.room, costs)
+            needed, costs = self.costs_after(state, mask_key.frames, mask_key.room)
             legal = costs <= (ILLEGAL - 1 if mask_key.slack == NO_LIMIT else needed + mask_key.slack - 1)
         return legal if self.counting is None else self._within(state, count, legal)
+
+    def costs_after(self, state: int, frames: tuple[int, ...], room: int) -> tuple[int, NDArray[np.int64]]:
+        """Return how many tokens are needed now and after each class, [C]: -1 after EOS, `ILLEGAL` for an illegal class.
+
+        Args:
+            state: A state, without its count.
+            frames: The frames that a token may pop; more of them add the same number everywhere.
+            room: How many more frames there may be.
+        """
+        needed = int(self.cost[state] + self.cost[[*frames]].sum())
+        otherwise = np.where(self.default == STAY, needed, self.cost[self.default])
+        costs = np.where(self.default == DEAD, ILLEGAL, otherwise)
+        return needed, self._costs(state, frames, room, costs)
 
     def _within(self, state: int, count: int, legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Forbid the classes whose actions are illegal with a count, in place. States that count do not fall back."""

@@ -239,6 +239,19 @@ class PushdownTable(TokenTable):
         """Return which classes are legal in a live state, or in a mask key of one: [C] bool."""
         return self.legal_classes(mask_key) if isinstance(mask_key, int) else self._legal.of(mask_key)
 
+    def tokens_needed(self, state: int, stack: Packed) -> tuple[int, NDArray[np.int64]]:
+        """Return how many tokens a row needs to the end, and how many after each class of tokens, [C]; EOS is not counted.
+
+        The automaton must know the costs of its states. See `LegalClasses.costs_after` for EOS and illegal classes.
+
+        Args:
+            state: A live state, with its count.
+            stack: Its frames.
+        """
+        frames = frames_of(stack)
+        room = min(self.nesting.counted_depth - self.nesting.counted(frames, self.states), self._highest)
+        return self._legal.costs_after(StateAndCount.state(state), frames, room)
+
     @cached_property
     def _legal(self) -> LegalClasses:
         return LegalClasses(self)

@@ -52,7 +52,8 @@ def template_cases(draw: DrawFn) -> TemplateCase:
 def lark_reads(grammar: str, texts: tuple[str, ...]) -> tuple[bool, ...] | None:
     """Return which texts Lark's Earley parser reads, or None if it does not take the grammar."""
     try:
-        parser = lark.Lark(grammar, parser="earley", lexer="dynamic_complete", ambiguity="explicit")
+        # Without trees, of which an ambiguous text may have more than memory holds.
+        parser = lark.Lark(grammar, parser="earley", lexer="dynamic_complete", ambiguity="forest")
     except lark.exceptions.GrammarError:
         return None
     return tuple([_reads(parser, text) for text in texts])

@@ -17,6 +17,7 @@ from logitkit.grammars.lark import read_lark
 from logitkit.grammars.lark.literals import COMMON
 from logitkit.grammars.rule_set import RuleSet
 from logitkit.limits import DEFAULT_LIMITS
+from tests.grammars.mistakes import check_mistake
 from tests.grammars.recogniser import accepts
 
 LETTERS = "ab. "
@@ -206,11 +207,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("grammar", MISTAKES)
 def test_a_mistake_has_its_place(grammar: str) -> None:
-    line, column, reason = MISTAKES[grammar]
-    with pytest.raises(GrammarError) as caught:
-        read_lark(grammar)
-    assert reason in caught.value.reason
-    assert (caught.value.line, caught.value.column) == (line, column)
+    check_mistake(grammar, MISTAKES[grammar])
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,33 @@ def test_few_legal_tokens_give_what_all_columns_do(monkeypatch: pytest.MonkeyPat
             torch.testing.assert_close(one, two)
 
 
+def test_the_sign_of_a_few_tokens_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(few_legal, "FEW", 1)
+    given = torch.tensor([[[2.0, -1.0, 0.5, -0.5]]]).requires_grad_()
+    kept = torch.tensor([[[0b1111]]], dtype=torch.int32)
+    found = lk.training.replay(lk.chain(lk.RepetitionPenalty(2.0)), [[0, 1]], torch.tensor([[2]]), given, kept=kept)
+    found.log_probs.sum().backward()
+    # The penalty divides the logit of token 0 by 2, and doubles that of token 1.
+    chances = torch.tensor([1.0, -2.0, 0.5, -0.5]).softmax(0)
+    assert given.grad is not None
+    torch.testing.assert_close(given.grad[0, 0], (torch.eye(4)[2] - chances) * torch.tensor([0.5, 2.0, 1.0, 1.0]))
+
+
+def test_few_kept_tokens_count_whatever_the_trainer_would_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    # At temperature 0, the trainer's best token is another one than the sampler's.
+    logits = torch.tensor([[[3.0, 1.0, 2.0, *[0.0] * 29]]])
+    kept, found = torch.tensor([[[0b110]]], dtype=torch.int32), []
+    for columns_of_one in (1, 10**6):
+        monkeypatch.setattr(few_legal, "FEW", columns_of_one)
+        given = logits.clone().requires_grad_()
+        chain = lk.chain(lk.PresencePenalty(0.5), lk.Temperature(0.0))
+        lk.training.replay(chain, [[]], torch.tensor([[1]]), given, kept=kept).log_probs.sum().backward()
+        assert given.grad is not None
+        found.append(given.grad)
+    torch.testing.assert_close(*found)
+    assert found[0][0, 0, :4].tolist() == pytest.approx([0, 0.731059, -0.731059, 0])
+
+
 def test_the_logits_stay_as_they_are_and_may_be_a_view() -> None:
     sampled = sample(CHAIN, 4)
     wide = torch.zeros(3, 11, 80)

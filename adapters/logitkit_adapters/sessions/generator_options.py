@@ -18,7 +18,7 @@ from logitkit_adapters.sessions.batch import BatchEngine
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 from logitkit_adapters.sessions.written_rows import Decoding
 
-__all__ = ["OPTIONS", "GeneratorOptions"]
+__all__ = ["OPTIONS", "GeneratorOptions", "tokens_to_add"]
 
 MOST = 2**31 - 1
 MOST_PENALTY = 8.0
@@ -75,19 +75,7 @@ class GeneratorOptions:
 
     def steps(self, state: SequenceState) -> int:
         """Return the maximum number of tokens to add."""
-        longest, most = max(map(len, state.rows)), self.engine.max_length
-        if self.max_new_tokens is None:
-            if most is None:
-                raise ConfigurationError(
-                    "max_new_tokens is None, and the model has no known number of positions; give one"
-                )
-            return max(most - longest, 0)
-        if most is not None and longest + self.max_new_tokens > most:
-            raise ConfigurationError(
-                f"a row of {longest} tokens and max_new_tokens={self.max_new_tokens} are more than the model's {most} positions; "
-                "ask for fewer new tokens, or slice the state"
-            )
-        return self.max_new_tokens
+        return tokens_to_add(self.engine, max(map(len, state.rows)), self.max_new_tokens)
 
     def decoding(self, state: SequenceState) -> Decoding:
         """Return the decoding options."""
@@ -117,3 +105,27 @@ class GeneratorOptions:
 
 # The options that a call may replace.
 OPTIONS = tuple(one.name for one in fields(GeneratorOptions) if one.name not in ("engine", "processor"))
+
+
+def tokens_to_add(engine: BatchEngine, longest: int, max_new_tokens: int | None) -> int:
+    """Return the maximum number of tokens to add to rows; None asks for as many as the model has positions for.
+
+    Args:
+        engine: The engine, which knows the model's positions.
+        longest: The number of tokens of the longest row.
+        max_new_tokens: The number that was asked for.
+
+    Raises:
+        ConfigurationError: The model has fewer positions, or their number is unknown and no number was asked for.
+    """
+    most = engine.max_length
+    if max_new_tokens is None:
+        if most is None:
+            raise ConfigurationError("the number of the model's positions is unknown; give max_new_tokens")
+        return max(most - longest, 0)
+    if most is not None and longest + max_new_tokens > most:
+        raise ConfigurationError(
+            f"a row of {longest} tokens and max_new_tokens={max_new_tokens} are more than the model's {most} positions; ask for "
+            "fewer new tokens, give a shorter prompt, or slice the state"
+        )
+    return max_new_tokens

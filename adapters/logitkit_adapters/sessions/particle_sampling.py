@@ -18,13 +18,14 @@ from logitkit.sessions.text_continuation import added_text
 from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.sessions.batch import BatchEngine
 from logitkit_adapters.sessions.engines import batch_engine_of, check_tokens, vocabulary_of
+from logitkit_adapters.sessions.generator_options import tokens_to_add
 from logitkit_adapters.sessions.initial_state import initial_state
 from logitkit_adapters.sessions.prompts import Prompt
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 
 __all__ = ["sample"]
 
-MOST = 2**31 - 1
+MOST_TOKENS = 2**31 - 1
 OPTIONS = ("particles", "resample", "max_new_tokens", "seed", "resampling", "twist", "make_cache", "processor")
 
 
@@ -99,6 +100,8 @@ def sample(
         Monte Carlo, 2025, https://arxiv.org/abs/2504.13139, whose library is genlm-control.
     """
     refuse_sampling_options(options, OPTIONS)
+    if max_new_tokens is not None:
+        checked_integer("max_new_tokens", max_new_tokens, 0, MOST_TOKENS)
     engine = batch_engine_of(model, tokenizer, make_cache)
     if processor is not None and not is_processor(processor):
         kind = output_type_of(processor, "processor")
@@ -118,28 +121,12 @@ def sample(
         state = initial_state(engine, prompt)
         if len(state) != 1 or not state.rows[0]:
             raise ConfigurationError(f"{len(state)} prompts are given; give one prompt, with at least one token")
-        limit = _limit(engine, len(state.rows[0]), max_new_tokens)
+        limit = tokens_to_add(engine, len(state.rows[0]), max_new_tokens)
         population = _run(engine, state, particle_filter, limit)
     text_tokenizer, before = TextTokenizer(engine.tokenizer), state.rows[0]
     ends = {*particle_filter.eos_ids, -1}
     rows = [[token for token in row if token not in ends] for row in population.tokens.tolist()]
     return Particles.of(population, [added_text(before, row, text_tokenizer) for row in rows])
-
-
-def _limit(engine: BatchEngine, length: int, max_new_tokens: int | None) -> int:
-    """Return the maximum number of tokens of a text."""
-    most = engine.max_length
-    if max_new_tokens is None:
-        if most is None:
-            raise ConfigurationError("max_new_tokens is None, and the model has no known number of positions; give one")
-        return max(most - length, 0)
-    limit = checked_integer("max_new_tokens", max_new_tokens, 0, MOST)
-    if most is not None and length + limit > most:
-        raise ConfigurationError(
-            f"a prompt of {length} tokens and max_new_tokens={limit} are more than the model's {most} positions; give fewer new "
-            "tokens, or a shorter prompt"
-        )
-    return limit
 
 
 def _run(engine: BatchEngine, state: SequenceState, particle_filter: ParticleFilter, limit: int) -> Population:

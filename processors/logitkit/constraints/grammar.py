@@ -191,7 +191,7 @@ class Grammar(Constraint):
                 the name of a special token of the grammar stands for that token.
 
         Returns:
-            The texts of each capture of the grammar by name, in the order in which they end. An empty list: the output has none.
+            The texts of each capture by name, in the order in which they end. A capture that the output lacks has an empty list.
 
         Raises:
             ConfigurationError: The output is neither a text nor token ids.

@@ -58,7 +58,7 @@ class _OpenRule:
         rule: Its number.
         begin: Where its text begins.
         parts: Its parts that have not been read yet.
-        own: Where its first terminal begins, and its last one ends. None as long as it has none.
+        own: Where its first terminal begins, and where its last one ends; None before the first terminal.
         marker: Where its marker begins, if it has one.
     """
 

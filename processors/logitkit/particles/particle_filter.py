@@ -26,6 +26,7 @@ from logitkit.training.kept_sets import log_sums
 
 __all__ = ["ParticleFilter"]
 
+# Particles, and tokens of a text.
 MOST = 2**31 - 1
 MOST_TWIST = 100.0
 

@@ -263,17 +263,20 @@ def pass_back(
     return made
 
 
-def pass_back_few(block: StateBlock, given: Tensor, few: FewLegal, room: tuple[Tensor, Tensor]) -> BackwardPass:
+def pass_back_few(
+    block: StateBlock, given: Tensor, kept: Tensor | None, few: FewLegal, room: tuple[Tensor, Tensor]
+) -> BackwardPass:
     """Run the processors of a block on a few tokens, so that gradients can be pulled back; all that mask are left out.
 
     Args:
         block: The states of N rows, none of which had to end.
         given: [M] of at least 32 bits, the logits of the tokens.
+        kept: As in `pass_forward`.
         few: The legal tokens.
         room: Two tensors [N, V] of the same dtype, which may be overwritten.
     """
     few.write(room[0], given, -torch.inf)
-    made = BackwardPass(room[0], block, None, room[1], leave_out=True, few=few)
+    made = BackwardPass(room[0], block, kept, room[1], leave_out=True, few=few)
     made.run()
     return made
 

@@ -132,7 +132,7 @@ def gradient(
     for block in blocks_of(rollouts, wanted & ~few, few):
         sets = sets_of(known, block)
         if sets is not None and result.is_cpu and few[block.rows[0], block.steps[0]]:
-            _gradient_of_few(result, block, room, FewLegal.of(sets), grad)
+            _gradient_of_few(result, block, room, sets_of(kept, block), FewLegal.of(sets), grad)
             continue
         given, spare = room.rows_of(block)
         made = pass_back(block, given, sets_of(kept, block), sets, spare)
@@ -144,11 +144,13 @@ def gradient(
     return result
 
 
-def _gradient_of_few(result: Tensor, block: StateBlock, room: _Room, few: FewLegal, grad: Tensor) -> None:
+def _gradient_of_few(
+    result: Tensor, block: StateBlock, room: _Room, kept: Tensor | None, few: FewLegal, grad: Tensor
+) -> None:
     """Write the gradient of the logits of a block in which few tokens are legal."""
     rows = torch.from_numpy(few.rows)
     at = block.rows[rows], block.steps[rows], torch.from_numpy(few.ids)
-    made = pass_back_few(block, room.logits[at].to(room.wide), few, room.spaces(len(block.rows)))
+    made = pass_back_few(block, room.logits[at].to(room.wide), kept, few, room.spaces(len(block.rows)))
     outer = grad[block.rows, block.steps].to(room.wide)
     inner = few.softmax(few.take(made.logits)).mul_(-outer[rows])
     inner[few.places_of(block.tokens)] += outer

@@ -2,7 +2,7 @@
 
 Each use with another number is a rule of its own. `list::0` is the rule whose body has 0 for `_`: its alternatives are those
 whose condition after `%if` holds for 0. A rule may use itself with another number, so conditions must keep the numbers from
-growing without end. A rule of which no condition holds has no text, and an alternative that needs it is left out.
+growing without end. If none of its conditions holds, a rule has no text. An alternative that needs such a rule is left out.
 
 By hand: of `list::3`, the condition `lt(_, 3)` does not hold, so its only text is empty, and `list::0` has the texts of up to
 three letters a.
@@ -41,7 +41,7 @@ def read_number(reader: LarkTokenReader, number: int | None) -> int:
 
     Args:
         reader: The tokens, at the expression.
-        number: The number of the rule around it. None: it has none.
+        number: The number of the rule around it; None if that rule has no parameter.
 
     Raises:
         GrammarError: Something is wrong with the expression.
@@ -156,7 +156,7 @@ def _range(reader: LarkTokenReader) -> tuple[int, int]:
     end = _small(reader, BITS)
     _sign(reader, "]")
     if end <= first:
-        reader.refuse(f"the range [{first}:{end}] has no bits; give an end that is greater than the beginning", opening)
+        reader.refuse(f"the range [{first}:{end}] is empty; its end must be greater than its beginning", opening)
     return first, end - first
 
 
@@ -186,7 +186,7 @@ def _sign(reader: LarkTokenReader, sign: str) -> None:
 
 
 def without_textless(definitions: list[LarkDefinition], numbered: set[int]) -> LarkDefinition | None:
-    """Leave out alternatives that need a rule with a number that has no text.
+    """Leave out alternatives that need a numbered rule without a text.
 
     Args:
         definitions: All definitions; the trees are changed.

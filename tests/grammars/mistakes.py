@@ -10,8 +10,8 @@ from logitkit.grammars.lark import read_lark
 __all__ = ["check_mistake"]
 
 
-def check_mistake(grammar: str, expected: tuple[int, int, str]) -> None:
-    """Check that a grammar is refused at a line and column, both from 1, for a reason."""
+def check_mistake(grammar: str, expected: tuple[int | None, int | None, str]) -> None:
+    """Check that a grammar is refused for a reason, at a line and column, both from 1; None if the error has no place."""
     line, column, reason = expected
     with pytest.raises(GrammarError) as caught:
         read_lark(grammar)

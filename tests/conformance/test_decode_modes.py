@@ -40,9 +40,11 @@ ENGINES: dict[str, ModuleType] = {
     "ONNX Runtime GenAI": modes_onnxruntime_genai,
 }
 
-PROMPTS = prompts("record, told not to repeat itself")[0][: 1 if FEWER else 3]
-
 Claim = Callable[[str, object], None]
+
+
+def chosen_prompts() -> list[list[int]]:
+    return prompts("record, told not to repeat itself")[0][: 1 if FEWER else 3]
 
 
 @pytest.mark.parametrize(("engine", "mode", "kind"), matrix.cases(ENGINES))
@@ -51,7 +53,7 @@ def test_a_mode_changes_nothing(engine: str, mode: str, kind: str, record_proper
     processor = family(kind)
     continuous = mode.startswith("continuous")
     # The hook of mlx-vlm is that of mlx-lm, so a prompt is enough.
-    for prompt in PROMPTS[:1] if continuous or engine == "mlx-vlm" else PROMPTS:
+    for prompt in chosen_prompts()[: 1 if continuous or engine == "mlx-vlm" else None]:
         found = getattr(ENGINES[engine], mode.replace(", ", "_"))(prompt, processor)
         if found is None:
             continue  # compared call by call
@@ -82,7 +84,7 @@ class TestWhatAnEngineHasNot:
         matrix.claim(record_property, "llama.cpp", "batched", "")
         assert "Union[str, List[int]]" in str(inspect.signature(llama_cpp.Llama.create_completion).parameters["prompt"])
         with pytest.raises((TypeError, ValueError)):
-            next(llama().generate(PROMPTS))
+            next(llama().generate(chosen_prompts()))
 
     def test_logits_of_drafts(self, record_property: Claim) -> None:
         matrix.claim(record_property, "ONNX Runtime GenAI", "speculative", "")
@@ -90,7 +92,7 @@ class TestWhatAnEngineHasNot:
         parameters: Any = og.GeneratorParams(model)
         parameters.set_speculative_options(ngram_size=2)
         drafting: Any = og.Generator(model, parameters)
-        drafting.append_tokens(np.array(PROMPTS[0] * 2, np.int32))
+        drafting.append_tokens(np.array(chosen_prompts()[0] * 2, np.int32))
         with pytest.raises(RuntimeError, match="logits are not available"):  # noqa: PT012 - some step after a draft
             for _ in range(32):
                 drafting.get_logits()
@@ -102,7 +104,7 @@ class TestWhatAnEngineHasNot:
         for kind in FAMILIES:
             hooks = logits_processor(family(kind))
             with pytest.raises(ConfigurationError, match="draft_model"):
-                next(engine.generate(PROMPTS[0], logits_processor=hooks))
+                next(engine.generate(chosen_prompts()[0], logits_processor=hooks))
 
     def test_drafts_of_mlx_vlm(self, record_property: Claim) -> None:
         matrix.claim(record_property, "mlx-vlm", "speculative", "")
@@ -112,7 +114,7 @@ class TestWhatAnEngineHasNot:
         for kind in FAMILIES:
             hooks = [mlx_vlm_processor(family(kind))]
             with pytest.raises(ConfigurationError, match="draft_model"):
-                plain(PROMPTS[0], hooks, draft_model=SimpleNamespace(), draft_kind="mtp")
+                plain(chosen_prompts()[0], hooks, draft_model=SimpleNamespace(), draft_kind="mtp")
 
 
 def test_the_documentation_says_what_is_tested() -> None:
@@ -122,7 +124,9 @@ def test_the_documentation_says_what_is_tested() -> None:
 def test_the_processors_of_the_modes_matter() -> None:
     """Each changes what the model says to at least one of the prompts."""
     bare = processors()["empty chain"]
-    unconstrained = [modes_transformers.greedy(prompt, bare) for prompt in PROMPTS]
+    unconstrained = [modes_transformers.greedy(prompt, bare) for prompt in chosen_prompts()]
     for kind in FAMILIES:
         if kind != "distribution":  # which changes no greedy choice
-            assert [modes_transformers.expected(tuple(prompt), kind) for prompt in PROMPTS] != unconstrained, kind
+            assert [modes_transformers.expected(tuple(prompt), kind) for prompt in chosen_prompts()] != unconstrained, (
+                kind
+            )

@@ -14,6 +14,7 @@ import string
 import sys
 import time
 import warnings
+from functools import cache
 from typing import Literal, NamedTuple
 
 from tests.examples import of_all
@@ -47,9 +48,15 @@ def numbered(count: int, rule: str) -> str:
     return "root ::= r0\n" + "\n".join(lines)
 
 
-def words(count: int, seed: int = 0) -> list[str]:
-    chance = random.Random(seed)
-    return ["".join(chance.choices(string.ascii_lowercase, k=chance.randint(4, 12))) for _ in range(count)]
+def words(count: int) -> list[str]:
+    """Return the first words of a random list, which is made once."""
+    return _words()[:count]
+
+
+@cache
+def _words() -> list[str]:
+    chance = random.Random(0)
+    return ["".join(chance.choices(string.ascii_lowercase, k=chance.randint(4, 12))) for _ in range(90_000)]
 
 
 LETTERS = [chr(0x4E00 + i) for i in range(500)]

@@ -19,7 +19,7 @@ from logitkit.composition.engine_logits import EngineLogits
 from logitkit.errors import BatchMismatch, BrokenLogits, ConfigurationError, ProcessorError
 from logitkit.runtime.constraint import Constraint
 from tests import continue_saved
-from tests.batches import COLUMNS, DTYPES, Batch, run, same_bits, step, tensor_path
+from tests.batches import COLUMNS, DTYPES, Batch, processed, run, same_bits, step, tensor_path
 from tests.examples import examples
 from tests.registry import EOS, ROWS, Row, ids, vocabulary
 
@@ -139,7 +139,7 @@ def test_rows_that_move_fork_leave_and_enter(seed: int) -> None:
         loop = loop.moved([chance.randrange(len(loop.numbers)) for _ in range(chance.randint(1, 5))])
         # A row that has left does not come back, so it counts as seen.
         logits = torch.cat([parts[n].batch.logits[seen[n]] for n in loop.numbers])
-        found = loop.processor.process_logits(loop.state, logits, loop.context)[1]
+        found = processed(loop.processor, loop.state, logits, loop.context)[1]
         for number, row in zip(loop.numbers, found, strict=True):
             assert same_as_alone(row, wanted[number][seen[number]][0], parts[number])
         if len({seen[n] for n in loop.numbers}) > 1 or max(seen[n] for n in loop.numbers) >= steps:

@@ -50,17 +50,18 @@ class WithoutCache(transformers.LogitsProcessor):
         scale: The scale.
         negatives: The negative prompt of each prompt.
         start: The number of columns of the prompts.
+        model: The model, or None for the shipped one.
     """
 
-    def __init__(self, scale: float, negatives: list[list[int]], start: int) -> None:
-        self.scale, self.negatives, self.start = scale, negatives, start
+    def __init__(self, scale: float, negatives: list[list[int]], start: int, model: Any = None) -> None:
+        self.scale, self.negatives, self.start, self.model = scale, negatives, start, model
 
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:  # type: ignore[override]
-        samples = len(input_ids) // len(self.negatives)
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        samples, run = len(input_ids) // len(self.negatives), self.model or model()
         rows = []
         for number, ids in enumerate(input_ids.tolist()):
             text = [*self.negatives[number // samples], *ids[self.start :]]
-            rows.append(model()(torch.tensor([text])).logits[0, -1])
+            rows.append(run(torch.tensor([text])).logits[0, -1])
         second = torch.stack(rows).log_softmax(1)
         return self.scale * (scores.log_softmax(1) - second) + second
 
@@ -151,16 +152,19 @@ _reorder = transformers.DynamicCache.reorder_cache
 def test_other_ways_to_generate_change_nothing(options: dict[str, Any]) -> None:
     for text, negative in zip(TEXTS, NEGATIVES, strict=True):
         wanted = generate(inputs((text,)), [reference(2.0, (text,), (negative,))])
-        assert torch.equal(generate(inputs((text,)), [hook_of(lk.Guidance(2.0), inputs((negative,)))], **options), wanted)
+        assert torch.equal(
+            generate(inputs((text,)), [hook_of(lk.Guidance(2.0), inputs((negative,)))], **options), wanted
+        )
 
 
 def test_each_step_reads_one_token() -> None:
-    """So the second pass costs as much as the first."""
+    """So the second pass costs the same as the first."""
     for options, rows in (({}, 1), ({"num_beams": 4}, 4)):
-        given, other, read = inputs(TEXTS[:1]), inputs(NEGATIVES[1:2]), []
+        given, other = inputs(TEXTS[:1]), inputs(NEGATIVES[1:2])
+        read: list[list[int]] = []
         real = model().forward
 
-        def counted(ids: Tensor, *, real: Any = real, read: list[Any] = read, **arguments: Any) -> Any:
+        def counted(ids: Tensor, *, real: Any = real, read: list[list[int]] = read, **arguments: Any) -> Any:
             read.append(list(ids.shape))
             return real(ids, **arguments)
 
@@ -231,6 +235,49 @@ def test_a_prompt_that_is_continued() -> None:
     assert torch.equal(again, whole)
 
 
+SMALL: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 64}
+HEADS: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32}
+OTHERS: dict[str, Any] = {
+    "learned positions": lambda: transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(n_embd=32, n_layer=2, n_head=2, vocab_size=64, n_positions=64)
+    ),
+    "sliding window": lambda: transformers.MistralForCausalLM(
+        transformers.MistralConfig(**SMALL, **HEADS, sliding_window=4)
+    ),
+    "a state for all tokens": lambda: transformers.MambaForCausalLM(transformers.MambaConfig(**SMALL, state_size=4)),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_kinds_of_models(kind: str) -> None:
+    """If they take positions, their rows have different lengths in the second pass, where padding must not count."""
+    torch.manual_seed(1)
+    own, has_positions = OTHERS[kind]().eval(), kind != "a state for all tokens"
+    ids, negatives = torch.randint(3, 64, (2, 5)), [[5, 6, 7, 8, 9, 10], [11]] if has_positions else [[5, 6], [7, 8]]
+    for beams in (1, 3) if has_positions else (1,):
+        options = {"max_new_tokens": 9, "do_sample": False, "num_beams": beams, "eos_token_id": 0, "pad_token_id": 0}
+        hooks = [
+            logits_processor(lk.Guidance(3.0), guidance=GuidancePass(own, negatives)),
+            WithoutCache(3.0, negatives, 5, own),
+        ]
+        found, wanted, bare = (
+            own.generate(ids, attention_mask=torch.ones_like(ids), logits_processor=given, **options)
+            for given in (hooks[:1], hooks[1:], [])
+        )
+        assert torch.equal(found, wanted)
+        assert not torch.equal(found, bare)
+
+
+def test_a_model_that_counts_padding_needs_rows_of_one_length() -> None:
+    given = inputs(TEXTS[:2])
+    with mock.patch("logitkit_adapters.transformers.model.reads_pads", return_value=True):
+        with pytest.raises(
+            ConfigurationError, match="LlamaForCausalLM counts padding as tokens, and the rows of the sec"
+        ):
+            generate(given, [hook_of(lk.Guidance(2.0), inputs(NEGATIVES[:2]))])
+        assert len(generate(given, [hook_of(lk.Guidance(2.0), inputs(NEGATIVES[:1]))])) == 2
+
+
 def _encoder() -> Any:
     return mock.Mock(config=mock.Mock(is_encoder_decoder=True))
 
@@ -240,7 +287,11 @@ def _encoder() -> Any:
     [
         (lambda: GuidancePass("gpt2"), ConfigurationError, "model is a str; give a decoder of transformers"),
         (lambda: GuidancePass(_encoder()), ConfigurationError, "has an encoder, which a second pass would need too"),
-        (lambda: GuidancePass(model(), []), ConfigurationError, "the negative prompts are malformed: prompt has no rows"),
+        (
+            lambda: GuidancePass(model(), []),
+            ConfigurationError,
+            "the negative prompts are malformed: prompt has no rows",
+        ),
         (lambda: GuidancePass(model(), [[5], []]), ConfigurationError, "a negative prompt is empty; give at least one"),
         (lambda: GuidancePass(model(), torch.ones(2)), ConfigurationError, "malformed: prompt is a torch.float32"),
         (
@@ -264,7 +315,7 @@ def _encoder() -> Any:
             r"guidance is given, but TopK reads no second pass; put logitkit\.Guidance\(scale\) first",
         ),
         (
-            lambda: logits_processor(lk.Guidance(2), guidance=model()),  # type: ignore[arg-type]
+            lambda: logits_processor(lk.Guidance(2), guidance=model()),
             ConfigurationError,
             r"guidance is a LlamaForCausalLM; give GuidancePass\(model, \.\.\.\)",
         ),

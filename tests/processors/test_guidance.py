@@ -181,7 +181,7 @@ def test_a_class_of_a_user_may_read_a_second_pass() -> None:
         (
             None,
             ConfigurationError,
-            r"^Guidance reads .* and the context has none\. `generate` of transformers gives them",
+            r"^Guidance reads .* and the context has none\. It works in `generate`",
         ),
         (torch.zeros(2, 3), BatchMismatch, r"have the shape \[2, 3\], and those of the first \[1, 3\]"),
         (torch.zeros(1, 4), BatchMismatch, r"have the shape \[1, 4\]"),

@@ -38,7 +38,7 @@ NONE = -1
 class GuidancePass:
     """How a hook computes the second pass of `Guidance`: the output of each row after a negative prompt.
 
-    Pass it as `logits_processor(processor, ..., guidance=...)`. The hook runs the model once more at each step, within `generate`.
+    Pass it as `logits_processor(processor, ..., guidance=...)`. The hook then runs the model once more at each step.
 
     Args:
         model: The decoder that generates, or another one with the same tokens, such as a smaller one.
@@ -97,7 +97,9 @@ class GuidancePass:
         except ConfigurationError as error:
             raise ConfigurationError(f"the negative prompts are malformed: {error}") from None
         if not prompts.shape[1] or bool((prompts[:, 0] == NONE).any()):
-            raise ConfigurationError("a negative prompt is empty; give at least one token, such as that of the beginning")
+            raise ConfigurationError(
+                "a negative prompt is empty; give at least one token, such as that of the beginning"
+            )
         object.__setattr__(self, "prompts", prompts)
 
 
@@ -175,7 +177,8 @@ class SecondPass:
             return self._padded(texts)
         if rows % len(prompts):
             raise BatchMismatch(
-                f"there are {len(prompts)} negative prompts for {rows} rows; give one for each prompt of the batch, or one for all"
+                f"there are {len(prompts)} negative prompts for {rows} rows; give one for each prompt of the batch, or one for "
+                "all"
             )
         own = [prompt[prompt >= 0] for prompt in prompts.to(input_ids.device)]
         texts = [

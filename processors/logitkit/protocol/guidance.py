@@ -14,8 +14,8 @@ from logitkit.protocol.processor import Processor, name_of, reads_guidance
 __all__ = ["checked_guidance", "readers_of_guidance", "refuse_guidance"]
 
 WHERE = (
-    "`generate` of transformers gives them, with logits_processor(..., guidance=GuidancePass(model, ...)), and so does a loop "
-    "of your own, with Steps.process(logits, guidance_logits=...)"
+    "It works in `generate` of transformers, if logits_processor gets a GuidancePass, and in a loop of your own, if "
+    "Steps.process gets guidance_logits"
 )
 
 
@@ -55,9 +55,9 @@ def refuse_guidance(processor: Processor[Any] | None, engine: str) -> None:
         >>> refuse_guidance(lk.chain(lk.Guidance(1.5), lk.TopK(5)), "mlx-lm")
         Traceback (most recent call last):
         ...
-        logitkit.errors.ConfigurationError: Guidance reads the logits of a second pass, which mlx-lm does not have. `generate` of
-        transformers gives them, with logits_processor(..., guidance=GuidancePass(model, ...)), and so does a loop of your own,
-        with Steps.process(logits, guidance_logits=...)
+        logitkit.errors.ConfigurationError: Guidance reads the logits of a second pass, which mlx-lm does not have. It works in
+        `generate` of transformers, if logits_processor gets a GuidancePass, and in a loop of your own, if Steps.process gets
+        guidance_logits
     """
     for reader in readers_of_guidance(processor):
         raise ConfigurationError(

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from transformers import UnbatchedClassifierFreeGuidanceLogitsProcessor
+from transformers import ClassifierFreeGuidanceLogitsProcessor, UnbatchedClassifierFreeGuidanceLogitsProcessor
 from transformers.modeling_outputs import CausalLMOutput
 
 import logitkit as lk
@@ -124,6 +124,13 @@ def test_scales_below_0_are_those_of_transformers(seed: int, scale: float) -> No
     first, second = ordinary(seed, 40).clamp(min=-30), ordinary(seed + 1, 40).clamp(min=-30)
     theirs = transformers_guided(scale, first, second)
     torch.testing.assert_close(guided(scale, first, second), theirs, rtol=1e-5, atol=1e-4)
+
+
+@given(seeds, st.floats(1.01, 30))
+def test_the_probabilities_are_those_of_a_batch_with_both_passes(seed: int, scale: float) -> None:
+    first, second = ordinary(seed, 40), ordinary(seed + 1, 40).clamp(min=-30)
+    theirs = ClassifierFreeGuidanceLogitsProcessor(scale)(torch.zeros(3, 1).long(), torch.cat([first, second]))
+    torch.testing.assert_close(guided(scale, first, second).softmax(1), theirs.softmax(1), rtol=1e-4, atol=1e-6)
 
 
 def test_a_chain_has_it_first() -> None:

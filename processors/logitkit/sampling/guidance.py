@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from logitkit.parameters import Number
-from logitkit.protocol.calls import own_rows
+from logitkit.protocol.calls import by_tensors, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.guidance import checked_guidance
@@ -21,8 +21,8 @@ __all__ = ["Guidance", "GuidanceState"]
 # transformers takes any number. With larger ones, only the differences of the two passes count.
 SCALE = Number(-1e4, 1e4, "1 changes nothing")
 
-# The log-probability that stands for all lower ones, so that its product with a scale is finite.
-LOWEST = -1e30
+# Of logits that are closer to 0, the products of all scales are finite in 32 bits.
+ORDINARY = 1e30
 
 
 class GuidanceState(NamedTuple):
@@ -81,7 +81,7 @@ class Guidance(HostAndDevice[GuidanceState]):
         return GuidanceState(per_row(context, self.scale))
 
     def process_logits(self, state: GuidanceState, logits: Tensor, context: Context) -> tuple[GuidanceState, Tensor]:
-        """Return the state and the guided logits, [B, V].
+        """Return the state and the guided logits, [B, V]; on the CPU, these are the given ones, changed in place.
 
         Raises:
             ConfigurationError: The context has no logits of a second pass.
@@ -89,19 +89,49 @@ class Guidance(HostAndDevice[GuidanceState]):
         """
         logits = own_rows("Guidance", len(state.scale), logits)
         second = checked_guidance("Guidance", logits, context)
-        wide = torch.promote_types(logits.dtype, torch.float32)
-        banned, chances = _log_probabilities(logits.to(wide))
-        missing, others = _log_probabilities(second.to(wide))
-        scale = state.scale.to(wide)[:, None]
-        others = torch.where(missing, chances, others)
-        most = torch.finfo(logits.dtype).max
-        guided = (others + scale * (chances - others)).clamp(-most, most).to(logits.dtype)
-        return state, torch.where(scale == 1, logits, torch.where(banned, -torch.inf, guided))
+        if by_tensors(logits):
+            return state, _guided(state.scale, logits, second)
+        for row, scale in enumerate(state.scale.tolist()):
+            if scale != 1:
+                _guide_row(scale, logits[row : row + 1], second[row : row + 1])
+        return state, logits
 
 
-def _log_probabilities(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Return which logits are -inf or NaN, [B, V] bool, and the log-probabilities of all, finite numbers."""
-    never = ~(logits > -torch.inf)
-    # Logits at +inf share all probability, as they would in the limit, and the others stay finite.
-    logits = torch.where(never, -torch.inf, logits).clamp(max=torch.finfo(logits.dtype).max)
-    return never, torch.where(never, LOWEST, logits.log_softmax(1)).clamp(min=LOWEST)
+def _guided(scale: Tensor, logits: Tensor, second: Tensor) -> Tensor:
+    """Return guided logits, [B, V], given a scale for each row, [B] float64."""
+    wide, most = torch.promote_types(logits.dtype, torch.float32), torch.finfo(logits.dtype).max
+    given, against = _sound(logits.to(wide)), _sound(second.to(wide))
+    first, factor = _log_probabilities(given), scale.to(wide)[:, None]
+    other = torch.where(against == -torch.inf, first, _log_probabilities(against))
+    guided = ((first - other) * factor + other).clamp(-most, most).to(logits.dtype)
+    return torch.where(factor == 1, logits, torch.where(given == -torch.inf, -torch.inf, guided))
+
+
+def _guide_row(scale: float, line: Tensor, second: Tensor) -> None:
+    """Overwrite a row of logits, [1, V] on the CPU, with the guided ones: those that `_guided` returns, with fewer passes."""
+    wide, most = torch.promote_types(line.dtype, torch.float32), torch.finfo(line.dtype).max
+    given, against = line.to(wide), second.to(wide)
+    if not (_is_ordinary(given) and _is_ordinary(against)):
+        line.copy_(_guided(torch.full((1,), scale, dtype=torch.float64), line, second))
+        return
+    guided, other = given.log_softmax(1), against.log_softmax(1)
+    guided.sub_(other).mul_(scale).add_(other)
+    line.copy_(guided if wide == line.dtype else guided.clamp_(-most, most))
+
+
+def _is_ordinary(logits: Tensor) -> bool:
+    """Whether all logits of a row on the CPU are finite and so small that nothing overflows."""
+    # numpy finds them faster than torch. A comparison with NaN is false.
+    array = logits.detach().numpy()
+    return bool(array.max() < ORDINARY and array.min() > -ORDINARY)
+
+
+def _sound(logits: Tensor) -> Tensor:
+    """Return logits, [B, V] of 32 bits or more, in which NaN counts as -inf, and +inf as the greatest finite number."""
+    return torch.where(logits.isnan(), -torch.inf, logits).clamp(max=torch.finfo(logits.dtype).max)
+
+
+def _log_probabilities(logits: Tensor) -> Tensor:
+    """Return the log-probabilities of sound logits, [B, V], as new and finite numbers, if any logit of the row is finite."""
+    # The difference of two finite logits may overflow.
+    return logits.log_softmax(1).clamp_(min=torch.finfo(logits.dtype).min)

@@ -1,4 +1,4 @@
-"""What has no second pass refuses guidance before it generates anything, wherever it is in a chain, and says where it works."""
+"""Everything without a second pass refuses guidance when it gets it, alone or in a chain, and says where it works."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def replayed(processor: Any) -> None:
     lk.training.replay(processor, [PROMPT], [[5]], torch.zeros(1, 1, 72))
 
 
-# What is made, and how the error names what has no second pass.
+# A function that takes the processor, and the name in the error of that which has no second pass.
 DOORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "transformers hook": (transformers.logits_processor, "a hook for transformers"),
     "rows of a hook": (lambda p: transformers.logits_processor([None, p]), "a hook for transformers"),

@@ -107,7 +107,7 @@ class SecondPass:
     """The second pass of one hook: the tokens that the model has read in each row, and its cache.
 
     Args:
-        given: What the caller of `logits_processor` has given.
+        given: The argument `guidance` of `logits_processor`.
     """
 
     @classmethod

@@ -160,7 +160,8 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
         self._check(input_ids, scores)
         # On a device, broken scores of the last call are noticed only now.
         self._process.raise_broken()
-        state, context = self._resolved(input_ids, scores)
+        state, context = self.tracker.resolve(input_ids, vocabulary_size=scores.shape[1], device=scores.device)
+        context = self._with_guidance(input_ids, scores, context)
         # `generate` may keep the given scores (`output_logits`), so processors get a copy that they may overwrite.
         processed = self._process(state, scores, context, overwrite=False)
         self.tracker.answer(state)
@@ -171,12 +172,11 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
             self._look_for_cut_off(state, context, scores, processed)
         return processed
 
-    def _resolved(self, input_ids: Tensor, scores: Tensor) -> tuple[Any, Context]:
-        """Return the state and the context of the rows, with the logits of the second pass, if there is one."""
-        state, context = self.tracker.resolve(input_ids, vocabulary_size=scores.shape[1], device=scores.device)
+    def _with_guidance(self, input_ids: Tensor, scores: Tensor, context: Context) -> Context:
+        """Return the context with the logits of the second pass, if there is one."""
         if self._second is None:
-            return state, context
-        return state, replace(context, guidance_logits=self._second.logits(input_ids, context).to(scores.device))
+            return context
+        return replace(context, guidance_logits=self._second.logits(input_ids, context).to(scores.device))
 
     def new_generation(self) -> None:
         """Treat the next call as the first of a new generation, whatever its tokens are."""

@@ -146,6 +146,17 @@ def test_rows_that_move_fork_leave_and_enter(seed: int) -> None:
             break
 
 
+def test_rows_with_a_scale_each_share_one_call() -> None:
+    rows = RowProcessors((lk.Guidance(2.0), None, lk.chain(lk.Guidance(0.5), lk.TopK(2)), lk.Guidance(-1.0)))
+    assert [type(step.runs) for step in rows.steps] == [lk.Guidance, lk.TopK]
+    first, second = torch.tensor([[0.25, 0.5, 0.25]]).log().expand(4, 3), torch.full((4, 3), 1 / 3).log()
+    context = replace(lk.Context.of([[]] * 4, 3), guidance_logits=second)
+    found = rows.process_logits(rows.init_state(context), first.clone(), context)[1].exp()
+    wanted = torch.stack([first.exp()[0] ** scale * (1 / 3) ** (1 - scale) for scale in (2.0, 1.0, 0.5, -1.0)])
+    # The two best of three, where two tie, are all three.
+    torch.testing.assert_close(found, wanted)
+
+
 def test_beams_of_a_row_have_its_processor() -> None:
     processor = RowProcessors((lk.BanTokens([3]), None))
     context = lk.Context.of([[]] * 6, 5)

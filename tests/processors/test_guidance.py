@@ -102,7 +102,6 @@ def transformers_guided(scale: float, logits: Tensor, second: Tensor) -> Tensor:
     theirs = UnbatchedClassifierFreeGuidanceLogitsProcessor(
         scale,
         mock.Mock(return_value=CausalLMOutput(logits=second[:, None])),
-        unconditional_ids=torch.zeros(len(logits), 1, dtype=torch.int64),
         use_cache=False,
     )
     found: Tensor = theirs(torch.zeros(len(logits), 1, dtype=torch.int64), logits.clone())

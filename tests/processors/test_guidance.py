@@ -237,6 +237,15 @@ def test_a_broken_second_pass_is_named() -> None:
         assert (process(ended, torch.zeros(2, 3), context)[1] > NEVER).tolist() == [False, False, True]
 
 
+@pytest.mark.parametrize("by_tensors", [False, True])
+def test_a_second_pass_with_a_gradient_gives_none(by_tensors: bool) -> None:
+    guidance = lk.Guidance(2)
+    context = replace(lk.Context.of([[]], 3), guidance_logits=torch.zeros(1, 3, requires_grad=True))
+    with mock.patch.object(torch.compiler, "is_compiling", return_value=by_tensors):
+        found = guidance.process_logits(guidance.init_state(context), torch.zeros(1, 3), context)[1]
+    assert not found.requires_grad
+
+
 def test_contexts_keep_the_second_pass_of_their_step() -> None:
     logits = torch.arange(6.0).reshape(2, 3)
     context = replace(lk.Context.of([[0], [1]], 3), guidance_logits=logits)

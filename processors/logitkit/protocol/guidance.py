@@ -74,7 +74,7 @@ def checked_guidance(name: str, logits: Tensor, context: Context) -> Tensor:
         context: The context, which should have those of the second.
 
     Returns:
-        [B, V] floating point on the same device, which must not be overwritten.
+        [B, V] floating point on the same device, without a gradient, which must not be overwritten.
 
     Raises:
         ConfigurationError: The context has none, or they are not floating point or on another device.
@@ -95,4 +95,4 @@ def checked_guidance(name: str, logits: Tensor, context: Context) -> Tensor:
         raise ConfigurationError(
             f"the logits of the second pass are {found.dtype} on {found.device}; give floating point on {logits.device}"
         )
-    return found
+    return found.detach()

@@ -12,6 +12,7 @@ import logitkit as lk
 from logitkit.batching import BatchedRequests, NewRequest
 from logitkit.batching.state_bank import StateBank
 from logitkit.errors import ConfigurationError
+from logitkit.particles import ParticleFilter
 from logitkit_adapters import llama_cpp, mlx_lm, mlx_vlm, onnxruntime_genai, transformers
 from logitkit_adapters.admission.asked import Asked
 from logitkit_adapters.admission.configurations import Configurations
@@ -87,6 +88,7 @@ DOORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a mapping of requests": (lambda p: continuous_batching({"req_0": p}), "continuous batching"),
     "a function of requests": (of_a_request, "continuous batching"),
     "particles": (lambda p: particles.sample(demo.model(), demo.tokenizer(), PROMPT, p), "particle sampling"),
+    "a particle filter of a loop": (lambda p: ParticleFilter(processor=p, eos_ids=[2]), "particle sampling"),
     "mlx-lm hook": (mlx_lm.logits_processor, "a hook for mlx-lm"),
     "mlx-lm Session": (lambda p: mlx_lm.Session(*loaded("mlx-lm"), processor=p), "a session"),
     "mlx-lm continuous": (lambda p: mlx_lm.continuous(*loaded("mlx-lm"), processor=p), "a session"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Annotated, NamedTuple
 
 import torch
@@ -20,9 +21,6 @@ __all__ = ["Guidance", "GuidanceState"]
 
 # transformers takes any number. With larger ones, only the differences of the two passes count.
 SCALE = Number(-1e4, 1e4, "1 changes nothing")
-
-# Of logits that are closer to 0, the products of all scales are finite in 32 bits.
-ORDINARY = 1e30
 
 
 class GuidanceState(NamedTuple):
@@ -103,27 +101,19 @@ def _guided(scale: Tensor, logits: Tensor, second: Tensor) -> Tensor:
     given, against = _sound(logits.to(wide)), _sound(second.to(wide))
     first, factor = _log_probabilities(given), scale.to(wide)[:, None]
     other = torch.where(against == -torch.inf, first, _log_probabilities(against))
-    guided = ((first - other) * factor + other).clamp(-most, most).to(logits.dtype)
+    guided = torch.lerp(other, first, factor).clamp(-most, most).to(logits.dtype)
     return torch.where(factor == 1, logits, torch.where(given == -torch.inf, -torch.inf, guided))
 
 
 def _guide_row(scale: float, line: Tensor, second: Tensor) -> None:
     """Overwrite a row of logits, [1, V] on the CPU, with the guided ones: those that `_guided` returns, with fewer passes."""
     wide, most = torch.promote_types(line.dtype, torch.float32), torch.finfo(line.dtype).max
-    given, against = line.to(wide), second.to(wide)
-    if not (_is_ordinary(given) and _is_ordinary(against)):
+    guided = second.to(wide).log_softmax(1).lerp_(line.to(wide).log_softmax(1), scale)
+    # The sum is finite only if all numbers are, so no logit was -inf or NaN, and nothing has overflowed.
+    if not isfinite(guided.sum().item()):
         line.copy_(_guided(torch.full((1,), scale, dtype=torch.float64), line, second))
         return
-    guided, other = given.log_softmax(1), against.log_softmax(1)
-    guided.sub_(other).mul_(scale).add_(other)
     line.copy_(guided if wide == line.dtype else guided.clamp_(-most, most))
-
-
-def _is_ordinary(logits: Tensor) -> bool:
-    """Whether all logits of a row on the CPU are finite and so small that nothing overflows."""
-    # numpy finds them faster than torch. A comparison with NaN is false.
-    array = logits.detach().numpy()
-    return bool(array.max() < ORDINARY and array.min() > -ORDINARY)
 
 
 def _sound(logits: Tensor) -> Tensor:

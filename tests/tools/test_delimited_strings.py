@@ -20,7 +20,7 @@ from logitkit.languages.keyword_arguments import Delimited, KeywordArguments
 from logitkit.runtime.walk import Walk
 from logitkit.tools.delimited_values import DelimitedEnd, text_of_delimited, value_of_delimited
 from tests.examples import examples
-from tests.tools.turns import DELIMITED, DELIMITED_NAMES, EOS, ids_of, same, vocabulary
+from tests.tools.turns import DELIMITED, DELIMITED_NAMES, DELIMITED_OBJECTS, EOS, ids_of, same, vocabulary
 from tests.tools.written_response_templates import TEMPLATES
 from tests.tools.written_templates import WrittenTemplate
 
@@ -176,7 +176,7 @@ KEYS = {"schema": None, "sorted": lambda name: name, "sorted_ignoring_case": str
 
 
 @pytest.mark.parametrize("order", KEYS)
-@pytest.mark.parametrize("form", [DELIMITED, DELIMITED_NAMES], ids=lambda form: form.name)
+@pytest.mark.parametrize("form", [DELIMITED, DELIMITED_NAMES, DELIMITED_OBJECTS], ids=lambda form: form.name)
 @settings(max_examples=examples(60), deadline=None)
 @given(arguments=ARGUMENTS)
 def test_the_schema_is_enforced_in_the_order_of_the_format(
@@ -303,6 +303,29 @@ def test_a_name_that_needs_quotes_is_refused(name: str) -> None:
     odd = {"type": "object", "patternProperties": {"^ +$": {"type": "string"}}, "additionalProperties": False}
     with pytest.raises(UnsupportedSchema, match=r"no name that 'patternProperties'"):
         Tools([{"name": "f", "parameters": {"properties": {"o": odd}}}], DELIMITED).constraint(vocabulary(DELIMITED))
+
+
+def test_arguments_before_an_equals_sign_have_names_of_python() -> None:
+    """A name without quotes may contain `=` and `)`, so it would not be clear where it ends."""
+    schema: dict[str, Any] = {"properties": {"a-b": {"type": "integer"}}, "additionalProperties": False}
+    tool = {"name": "f", "parameters": {"properties": {"o": schema}}}
+    tools = Tools([tool], DELIMITED_OBJECTS, choice="required")
+    call = ToolCall("f", {"o": {"a-b": 1}})
+    text = tools.write([call])
+    assert "o={a-b:" in text
+    turn = tools.parse([*ids_of(text, DELIMITED_OBJECTS), EOS], vocabulary(DELIMITED_OBJECTS))
+    assert (same(turn.calls, [call]), turn.outside_at) == (True, None)
+    outside = Tools([{"name": "f", "parameters": schema}], DELIMITED_OBJECTS)
+    with pytest.raises(UnsupportedSchema, match="'a-b' cannot stand before '=': it is not a name of Python"):
+        outside.constraint(vocabulary(DELIMITED_OBJECTS))
+    with pytest.raises(ConfigurationError, match="not a name of Python"):
+        outside.write([ToolCall("f", {"a-b": 1})])
+    open_names = {"name": "f", "parameters": {"propertyNames": {"pattern": "^a"}, "minProperties": 1}}
+    constraint = Tools([open_names], DELIMITED_OBJECTS, choice="required").constraint(vocabulary(DELIMITED_OBJECTS))
+    walk = Walk.start(constraint.automaton)
+    for token in ids_of(DELIMITED_OBJECTS.calls_begin + DELIMITED_OBJECTS.call_begin + "f(ab", DELIMITED_OBJECTS):
+        walk = walk.after(token)
+    assert [letter for letter in "c1_=-)." if walk.after(ord(letter)).is_live] == ["c", "1", "_", "="]
 
 
 @given(st.text(max_size=3))

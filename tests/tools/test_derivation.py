@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
@@ -27,6 +27,7 @@ CALLS = [
 
 @settings(max_examples=examples(8), deadline=None)
 @given(st.integers(0, 2**32))
+@example(1223)  # names without quotes in objects, and arguments before `=`
 def test_a_random_template_is_derived_and_what_it_writes_is_written_and_read(seed: int) -> None:
     check(drawn(random.Random(seed)))
 

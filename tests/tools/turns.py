@@ -197,9 +197,11 @@ DELIMITED = ToolFormat(
 DELIMITED_NAMES = replace(
     KEYWORDS, name="delimited_names", strings="delimited", string_delimiter="`", member_order="sorted"
 )
+# Names without quotes in objects, and names of Python before `=`.
+DELIMITED_OBJECTS = replace(DELIMITED_NAMES, name="delimited_objects", bare_names=True)
 OWN = (
     *(LISTED, NUMBERED, KEYWORDS, TOLD, BARE, NAMED, QUOTED, TWICE, SHOWN, SHOWN_TAGS, ASCII, BETWEEN, TYPED, SECTIONS),
-    *(DELIMITED, DELIMITED_NAMES),
+    *(DELIMITED, DELIMITED_NAMES, DELIMITED_OBJECTS),
 )
 FORMATS = {**TOOL_FORMATS, **{form.name: form for form in OWN}}
 

@@ -20,7 +20,7 @@ from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Characters, Machine, Node
 
-__all__ = ["BARE_NAME", "DelimitedStrings", "is_bare_name"]
+__all__ = ["BARE_NAME", "DelimitedStrings", "ends_bare_names", "is_bare_name"]
 
 # The characters that a name without quotes lacks: control characters, white space, surrogates, brackets and the like.
 _RANGES = (
@@ -41,6 +41,16 @@ def is_bare_name(name: str) -> bool:
     """
     found = BARE_NAME.fullmatch(name)
     return found is not None and name != ""
+
+
+def ends_bare_names(text: str) -> bool:
+    """Whether a text shows where a name without quotes ends, because no such name has its first character.
+
+    Example:
+        >>> ends_bare_names(":"), ends_bare_names("=")
+        (True, False)
+    """
+    return not is_bare_name(text[:1])
 
 
 @dataclass(frozen=True)

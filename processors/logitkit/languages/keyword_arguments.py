@@ -18,7 +18,7 @@ from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.compile import Compiled
 from logitkit.json_schema.conjunction import Conjunction
-from logitkit.json_schema.delimited_strings import DelimitedStrings
+from logitkit.json_schema.delimited_strings import DelimitedStrings, ends_bare_names
 from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.layout import (
     JSON_LITERALS,
@@ -63,7 +63,8 @@ class Delimited:
     Args:
         delimiter: The delimiter.
         is_token: Whether it counts only as a special token, not when it is spelled in ordinary tokens.
-        bare_names: Whether names of members have no quotes, also inside of objects.
+        bare_names: Whether names of members in objects have no quotes. Those of arguments are written in the same way if the text
+            after them shows where they end, as `:` does; otherwise, as before `=`, they are names of Python.
         names: A pattern that such names match as a whole; None: all names that can be read.
     """
 
@@ -157,19 +158,23 @@ class _KeywordMembers(XmlMembers):
 
     def _name(self, names: Names | str | None) -> Node | None:
         strings = self.layout.strings
+        among = None
         if isinstance(strings, DelimitedStrings) and strings.bare_names:
-            if isinstance(names, Names):
-                return strings.names(names.exact().language)
-            return strings.name(str(json.loads(names or '""')))
+            if ends_bare_names(self.tags.after_names[0]):
+                if isinstance(names, Names):
+                    return strings.names(names.exact().language)
+                return strings.name(str(json.loads(names or '""')))
+            among = strings.names_of
         if isinstance(names, Names):
             named = names.exact().language & _identifiers(self.writer.limits)
+            named = named if among is None else named & among
             return None if named.is_empty else named.machine()
         found = super()._name(names)
         name = str(json.loads(names or '""'))
-        if not name.isascii() or not name.isidentifier():
+        if not name.isascii() or not name.isidentifier() or (among is not None and not among.contains(name)):
             raise UnsupportedSchema(
-                f"the name {name!r} cannot stand before {self.tags.after_names[0]!r}: it is not a name of Python; use another "
-                "name, or arguments as JSON",
+                f"the name {name!r} cannot stand before {self.tags.after_names[0]!r}: it is not a name of Python"
+                f"{'' if among is None else ' that parameter_names allows'}; use another name, or arguments as JSON",
                 below("#", "properties", name),
                 None,
             )

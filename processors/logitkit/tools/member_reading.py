@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from logitkit.json_schema.delimited_strings import BARE_NAME
+from logitkit.json_schema.delimited_strings import BARE_NAME, ends_bare_names
 from logitkit.languages.cdata import SECTION_BEGIN, SECTION_END
 from logitkit.languages.value_ends import ValueEnds
 from logitkit.tools.delimited_values import DelimitedEnd, value_of_delimited
@@ -175,9 +175,10 @@ class KeywordReading:
         self.delimited = form.delimited
         # The delimiter as it stands in marked text.
         self.delimiter = markers.marked(form.string_delimiter or "")
-        self.names = BARE_NAME if form.bare_names else _PYTHON_NAME
         self.start = self.at = start
-        self.before, self.after = map(markers.marked, form.parameter_begin.split("{name}"))
+        before, after = form.parameter_begin.split("{name}")
+        self.before, self.after = markers.marked(before), markers.marked(after)
+        self.names = BARE_NAME if form.bare_names and ends_bare_names(after) else _PYTHON_NAME
         self.separator = markers.marked(form.parameter_separator)
         # Where no text ends a call, the next one may begin with a word.
         self.may_be_followed_by_name = not form.call_end

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from logitkit.errors import ConfigurationError, LogitkitError
-from logitkit.json_schema.delimited_strings import is_bare_name
+from logitkit.json_schema.delimited_strings import ends_bare_names, is_bare_name
 from logitkit.languages.cdata import SECTION_BEGIN, SECTION_END, in_section
 from logitkit.languages.keyword_arguments import Delimited
 from logitkit.languages.raw_strings import names_matching
@@ -152,12 +152,14 @@ def _keywords(arguments: dict[str, Any], form: ToolFormat) -> str:
 
 
 def _delimited(arguments: dict[str, Any], form: ToolFormat, delimited: Delimited) -> str:
-    names = _names_inside(arguments) if delimited.bare_names else [*arguments]
-    for name in names:
-        is_name = _is_bare(name, delimited.names) if delimited.bare_names else name.isascii() and name.isidentifier()
-        if not is_name:
-            why = "it cannot stand without quotes" if delimited.bare_names else "it is not a name of Python"
-            raise ConfigurationError(f"the name {name!r} cannot be written: {why}")
+    bare_arguments = delimited.bare_names and ends_bare_names(form.parameter_begin.partition("{name}")[2])
+    pattern = delimited.names if delimited.bare_names else None
+    for name in () if bare_arguments else arguments:
+        if not name.isascii() or not name.isidentifier() or not _is_allowed(name, pattern):
+            raise ConfigurationError(f"the name {name!r} cannot be written: it is not a name of Python")
+    for name in _names_inside(arguments if bare_arguments else [*arguments.values()]) if delimited.bare_names else ():
+        if not is_bare_name(name) or not _is_allowed(name, pattern):
+            raise ConfigurationError(f"the name {name!r} cannot be written: it cannot stand without quotes")
     own = delimited.delimiter, delimited.bare_names, form.literals, form.whitespace == "compact"
     return form.parameter_separator.join(
         form.parameter_begin.replace("{name}", name) + text_of_delimited(value, *own)
@@ -165,8 +167,8 @@ def _delimited(arguments: dict[str, Any], form: ToolFormat, delimited: Delimited
     )
 
 
-def _is_bare(name: str, pattern: str | None) -> bool:
-    return is_bare_name(name) and (pattern is None or names_matching(pattern).contains(name))
+def _is_allowed(name: str, pattern: str | None) -> bool:
+    return pattern is None or names_matching(pattern).contains(name)
 
 
 def _names_inside(value: Any) -> Iterator[str]:

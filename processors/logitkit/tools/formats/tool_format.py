@@ -63,8 +63,8 @@ class ToolFormat:
             `"delimited"`: for Python, as they are, between two copies of `string_delimiter`.
         string_delimiter: The text before and after a string, if strings are `"delimited"`. No string and no name contains it.
         bare_names: Whether names in objects have no quotes, as in `{city:1}`, if strings are `"delimited"`. Such names are
-            without white space, brackets, quotes and the characters `,:<>|`. So are those of arguments, if one of these characters
-            follows them; before `=`, arguments have names of Python.
+            without white space, brackets, quotes and the characters `,:<>|`. So are those of arguments, if one of these
+            characters follows them; before `=`, arguments have names of Python.
         member_order: In which order members come: `"schema"`, `"sorted"` by name, or `"sorted_ignoring_case"`, as Jinja's
             `dictsort` does. Members whose names are not listed in the schema come last, in any order.
         raw_strings: For XML, which strings may be raw text, for parsers that change others: `"any"`; `"trimmed"`: those without

@@ -3,6 +3,7 @@
 Rows are sampled from random logits on Tekken's vocabulary of 131,072 tokens, with the processors of each case, before anything is
 timed. Both sides then compute the log-probabilities of the same tokens and the gradient of their sum, in turns, on the CPU with
 one thread. `plain again` is the plain side a second time: its ratio shows the noise. The results of the replay are checked first.
+A row whose JSON is complete ends. The rest of it is padding, which the replay skips. `tokens` is the part that is not padding.
 
 With 8 rows of 512 tokens, the plain side needs 8.6 GB: the logits, their gradient, the log-probabilities of all tokens, and the
 gradient of these. Run `python -m benchmarks.bench_training --steps 512` where that fits. Time per token does not depend on steps.
@@ -106,7 +107,7 @@ def main() -> None:
     print(
         f"{ROWS} rows of {options.steps} tokens, {columns:,} columns, float32; median of {options.rounds} rounds, seconds"
     )
-    print(f"{'case':<58} {'plain':>7} {'replay':>7} {'ratio':>6} {'plain again':>12} {'forward':>8}")
+    print(f"{'case':<58} {'tokens':>6} {'plain':>7} {'replay':>7} {'ratio':>6} {'plain again':>12} {'forward':>8}")
     for name, (chain, from_kept) in cases(vocabulary).items():
         if options.case not in name:
             continue
@@ -139,7 +140,8 @@ def main() -> None:
             statistics.median(a / b for a, b in zip(found[s], found["plain"], strict=True)) for s in ("replay", "again")
         ]
         print(
-            f"{name:<58} {median['plain']:>7.2f} {median['replay']:>7.2f} {ratios[0]:>6.2f} {ratios[1]:>12.2f} "
+            f"{name:<58} {float((outputs >= 0).double().mean()):>6.0%} "
+            f"{median['plain']:>7.2f} {median['replay']:>7.2f} {ratios[0]:>6.2f} {ratios[1]:>12.2f} "
             f"{median['forward']:>8.2f}",
             flush=True,
         )

@@ -58,13 +58,18 @@ def test_top_p_is_that_of_transformers(seed: int, width: int, p: float, keep: in
 
 
 @given(
-    seeds, st.sampled_from([40, 4099, 20_000]), st.sampled_from([0.5, 2.0, 5.0, 9.0]), st.floats(0, 1), st.booleans()
+    seeds,
+    st.sampled_from([40, 4099, 20_000]),
+    st.sampled_from([0.5, 2.0, 5.0, 9.0]),
+    st.sampled_from([-200.0, 0.0, 200.0]),
+    st.floats(0, 1),
+    st.booleans(),
 )
 def test_top_p_is_that_of_transformers_at_the_edges_of_its_sums(
-    seed: int, width: int, scale: float, place: float, masked: bool
+    seed: int, width: int, scale: float, middle: float, place: float, masked: bool
 ) -> None:
     """Where only the likely tokens are sorted, a cut must not move, although the sums of others round in another way."""
-    logits = torch.randn(1, width, generator=torch.Generator().manual_seed(seed)) * scale
+    logits = torch.randn(1, width, generator=torch.Generator().manual_seed(seed)) * scale + middle
     if masked:
         logits[:, : width // 3] = -torch.inf
     # With p at the very number of a sum, the last bit decides.

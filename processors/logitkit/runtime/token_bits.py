@@ -134,7 +134,7 @@ def tokens_of(sets: Tensor) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """
     numbers = np.ascontiguousarray(sets.numpy(), "<i4").view(np.uint8)
     # Only bytes with a token: sets of few tokens have few of them.
-    places = np.flatnonzero(numbers)
+    places = np.flatnonzero(numbers != 0)
     bits = np.flatnonzero(np.unpackbits(numbers.reshape(-1)[places], bitorder="little"))
     rows, ids = np.divmod(8 * places[bits >> 3] + (bits & 7), 8 * numbers.shape[1])
     return rows, ids

@@ -100,7 +100,7 @@ class Temperature(HostAndDevice[TemperatureState]):
 def _divided(line: Tensor, temperature: float) -> bool:
     """Divide a row in place and return True; leave it unchanged if a logit is NaN or +inf, or might overflow."""
     signed = line.view(SIGNED[line.dtype.itemsize]).numpy()
-    unsigned = signed.view(f"u{signed.dtype}")
+    unsigned = signed.view(f"u{signed.itemsize}")
     room, negative_room, negative_infinity = _room(line.dtype, temperature)
     # The bits of nonnegative floats sort like the floats, those of negative ones in reverse; NaN comes after infinity.
     if signed.max() > room:

@@ -16,6 +16,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.host_logits import HostRow, Truncation
+from logitkit.runtime.logit_arrays import exponentials, ids_from
 from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
 
 if TYPE_CHECKING:
@@ -30,8 +31,18 @@ FEW_LIKELY = 4
 # errors of an exponential, which in torch are up to 40 of these, of a quotient, and of a sum of the lanes of a vector together.
 EPSILON, ROUNDINGS = 2.0**-24, 64
 
-# How often numpy rounds a number that it sums with a million others: in a part of 128, and once for each doubling of these.
-SUMMED = 32
+# How often torch rounds a number that it sums with a million others: 16 times in each of its levels, and once for each lane of a
+# vector, 80 times in all. And `exponentials` mostly does not round the difference to the greatest score, below 40 on average.
+SUMMED = 128
+
+# A vector of torch has at least this many numbers.
+LANES = 4
+
+# The cut is first looked for among tokens of at least this part of the spared probability.
+SOME = 1024
+
+# The ids of likely tokens, their scores, rising, and how many of them are cut off.
+Cut = tuple[NDArray[np.intp], NDArray[np.float32], int]
 
 P = Number(0, 1, "1 changes nothing")
 
@@ -107,8 +118,8 @@ class TopP(Truncation[TopPState]):
         alone tell the cut, whatever the last bits are.
         """
         scores, spared = row.scores, row.scores.dtype.type(1 - p)
-        found = cut_of_likely(row, float(spared)) if scores.dtype == np.float32 else None
-        if found is None or len(found[0]) < least:
+        found = cut_of_likely(row, float(spared), least) if scores.dtype == np.float32 else None
+        if found is None:
             rising = np.sort(scores)
             sums = torch.from_numpy(rising).softmax(0).cumsum(0).numpy()
             found = np.arange(len(scores)), rising, int(np.searchsorted(sums, spared, "right"))
@@ -120,35 +131,52 @@ class TopP(Truncation[TopPState]):
         return ids if tied == 0 else np.delete(ids, np.flatnonzero(scores[ids] == cut)[:tied])
 
 
-def cut_of_likely(row: HostRow, spared: float) -> tuple[NDArray[np.intp], NDArray[np.float32], int] | None:
-    """Return the ids of likely tokens, their scores, rising, and how many are cut off; None if rounding could move the cut.
+def cut_of_likely(row: HostRow, spared: float, least: int = 1) -> Cut | None:
+    """Return the cut, found among likely tokens only; None if rounding could move it.
 
-    The tokens below 1 / V of the spared probability have less than that together, so the cut is above them. Without rounding, the
-    reference computes the same sums. Its softmax divides by a sum of V numbers, in which the part of each number is rounded once
-    for each greater one, and a few times for the lanes of a vector. So the error is limited, and a cut that is further away is
-    certain.
+    The tokens below 1 / V of the spared probability have less than that together, so the cut is above them. Mostly, so is it with
+    SOME in place of V, which leaves fewer to sort.
 
     Args:
         row: The row, of float32.
         spared: The probability that may be cut off, rounded to float32.
+        least: How many likely tokens there must be.
     """
     if not 0 < spared < 1:
         return None
     scores, columns = row.scores, len(row.scores)
-    chances = torch.from_numpy(scores).softmax(0).numpy()
-    # The sum of exponentials of scores less the greatest one; numpy sums by halves, so each number is rounded a few times only.
-    whole = float(chances.sum()) / float(chances.max())
-    is_likely = scores >= row.top + math.log(spared / columns * whole)
-    if np.count_nonzero(is_likely) * FEW_LIKELY > columns:
-        return None  # sorting them would take as long
-    likely = np.flatnonzero(is_likely)
-    rising, count = np.sort(scores[likely]), len(likely)
+    chances, greatest = exponentials(torch.from_numpy(scores), row.top)
+    whole = float(chances.sum()) / greatest
+    for among in (SOME, columns):
+        likely = ids_from(scores, row.top + math.log(spared / among * whole), columns // FEW_LIKELY)
+        if likely is not None and len(likely) >= least:
+            chances.numpy()[likely] = 0
+            rest = float(chances.sum()) / greatest / whole
+            found = _cut_among(row, likely, whole, rest, spared) if rest < spared else None
+            if found is not None:
+                return found
+    return None
+
+
+def _cut_among(row: HostRow, likely: NDArray[np.intp], whole: float, rest: float, spared: float) -> Cut | None:
+    """Return the cut, if it is certainly among likely tokens.
+
+    Without rounding, the reference computes the same sums. Its softmax divides by a sum of V numbers, in which the part of each
+    number is rounded once for each greater one in its lane of a vector, and a few times for the lanes together. So the error is
+    limited, and a cut that is further away is certain.
+
+    Args:
+        row: The row.
+        likely: The ids of the likely tokens; no other score is greater than theirs.
+        whole: The sum of exponentials of all scores less the greatest one.
+        rest: The probability of all other tokens. Found by a difference, it would have the error of the greatest probabilities.
+        spared: The probability that may be cut off.
+    """
+    rising, count = np.sort(row.scores[likely]), len(likely)
     # The difference is rounded to float32 in the reference too.
-    shares = np.exp((rising - np.float32(row.top)).astype(np.float64)) / whole
-    rest = max(0.0, 1 - float(shares.sum()))
-    sums = rest + np.cumsum(shares)
-    additions = float(sums.sum()) + rest * (columns - count)
-    unsure = EPSILON * (ROUNDINGS + SUMMED + (ROUNDINGS + SUMMED + additions) * spared)
+    sums = rest + np.cumsum(np.exp((rising - np.float32(row.top)).astype(np.float64)) / whole)
+    additions = float(sums.sum()) + rest * (len(row.scores) - count)
+    unsure = EPSILON * (2 * ROUNDINGS + 3 * SUMMED + additions / LANES) * spared
     gone = int(np.searchsorted(sums, spared, "right"))
     below = sums[gone - 1] if gone else rest
     if below > spared - unsure or (gone < count and sums[gone] < spared + unsure):

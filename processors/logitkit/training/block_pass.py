@@ -25,11 +25,10 @@ from logitkit.protocol.processor import Processor, Role, name_of, role_of
 from logitkit.runtime.token_bits import unpacked
 from logitkit.training.constraint_run import ConstraintRun
 from logitkit.training.derivatives import READING_ROWS, Derivative, derivative_of
-from logitkit.training.few_legal import FewLegal
 from logitkit.training.kept_sets import LogSums, restrict
 from logitkit.training.state_blocks import StateBlock
 
-__all__ = ["BlockPass", "pass_back", "pass_back_few", "pass_forward"]
+__all__ = ["BlockPass", "pass_back", "pass_forward"]
 
 Pullback = Callable[[Tensor], Tensor]
 
@@ -48,13 +47,11 @@ class BlockPass:
         logits: [N, V], processed so far.
         block: Their states and contexts.
         kept: [N, ceil(V / 32)] int32, the tokens that the sampler kept, or None.
-        room: [N, V] of the same dtype, which may be overwritten.
     """
 
     logits: Tensor
     block: StateBlock
     kept: Tensor | None
-    room: Tensor
 
     def run(self) -> None:
         """Run all processors of the chain."""
@@ -98,12 +95,14 @@ class ForwardPass(BlockPass):
     """A pass that measures.
 
     Args:
+        room: [N, V] of the dtype of the logits, which may be overwritten.
         log_mass: [N], the logarithm of the mass that constraints kept.
         raised: [N] bool, the rows that had to end, in which no logit depends on the given ones.
         sums: The `log_sums` of the processed logits, if they are known.
         missing: [N] bool, the rows in which constraints mask a token that the sampler kept.
     """
 
+    room: Tensor
     log_mass: Tensor
     raised: Tensor
     missing: Tensor
@@ -150,12 +149,10 @@ class BackwardPass(BlockPass):
 
     Args:
         leave_out: Whether all that mask are left out.
-        few: The legal tokens of the rows, if pullbacks are to be given the gradient of these alone, [M].
         pullbacks: In the order of the processors.
     """
 
     leave_out: bool
-    few: FewLegal | None = None
     pullbacks: list[Pullback] = field(default_factory=list)
 
     def process(self, processor: Processor[Any], state: Any) -> None:
@@ -171,7 +168,7 @@ class BackwardPass(BlockPass):
         if derivative is Derivative.ROW_SCALE:
             self._scale(process_checked(processor, state, torch.ones_like(given[:, :1]), context))
         elif derivative is Derivative.SIGN_SCALE:
-            self._scale(process_checked(processor, state, self._signs(), context).abs_())
+            self._scale(process_checked(processor, state, _signs(given), context).abs_())
         self.logits = _sound(processor, process_checked(processor, state, given, context))
         if before is not None:
             changed = self.logits != before
@@ -188,14 +185,7 @@ class BackwardPass(BlockPass):
         return grad
 
     def _scale(self, slopes: Tensor) -> None:
-        slopes = slopes if self.few is None else self.few.take(slopes)
         self.pullbacks.append(lambda grad: grad.mul_(slopes))
-
-    def _signs(self) -> Tensor:
-        if self.few is None:
-            return _signs(self.logits)
-        self.few.write(self.room, _signs(self.few.take(self.logits)), 1.0)
-        return self.room
 
     def _by_torch(self, processor: Processor[Any], state: Any, derivative: Derivative) -> None:
         leaf = self.logits.detach().clone().requires_grad_()
@@ -243,9 +233,7 @@ def pass_forward(block: StateBlock, logits: Tensor, kept: Tensor | None, room: T
     return made
 
 
-def pass_back(
-    block: StateBlock, logits: Tensor, kept: Tensor | None, legal: Tensor | None, room: Tensor
-) -> BackwardPass:
+def pass_back(block: StateBlock, logits: Tensor, kept: Tensor | None, legal: Tensor | None) -> BackwardPass:
     """Run the processors of a block so that gradients can be pulled back.
 
     Args:
@@ -253,31 +241,12 @@ def pass_back(
         logits: [N, V] of at least 32 bits, which may be overwritten.
         kept: As in `pass_forward`.
         legal: [N, ceil(V / 32)] int32, the tokens that the forward pass left; then all that mask are left out.
-        room: [N, V] of the same dtype, which may be overwritten.
     """
-    made = BackwardPass(logits, block, kept, room, legal is not None)
+    made = BackwardPass(logits, block, kept, legal is not None)
     made.run()
     sets = kept if legal is None else legal
     if sets is not None:
         made.logits, _ = restrict(made.logits, sets)
-    return made
-
-
-def pass_back_few(
-    block: StateBlock, given: Tensor, kept: Tensor | None, few: FewLegal, room: tuple[Tensor, Tensor]
-) -> BackwardPass:
-    """Run the processors of a block on a few tokens, so that gradients can be pulled back; all that mask are left out.
-
-    Args:
-        block: The states of N rows, none of which had to end.
-        given: [M] of at least 32 bits, the logits of the tokens.
-        kept: As in `pass_forward`.
-        few: The legal tokens.
-        room: Two tensors [N, V] of the same dtype, which may be overwritten.
-    """
-    few.write(room[0], given, -torch.inf)
-    made = BackwardPass(room[0], block, kept, room[1], leave_out=True, few=few)
-    made.run()
     return made
 
 

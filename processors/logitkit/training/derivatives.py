@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from functools import cache
 from typing import Any
 
 from logitkit.composition.conflicts import eos_ids_of
@@ -129,9 +130,13 @@ def check_between_truncations(processors: Sequence[Processor[Any]]) -> None:
 
 def is_shipped(processor: Processor[Any]) -> bool:
     """Whether a class of logitkit processes the logits, and not a function or class of a user."""
-    definers = [next((c for c in type(processor).__mro__ if name in vars(c)), object) for name in STEPS]
-    own = any(c is not object and c.__module__.partition(".")[0] != "logitkit" for c in definers)
-    return not own and declares(processor, "may_empty_rows")
+    return _is_shipped_class(type(processor)) and declares(processor, "may_empty_rows")
+
+
+@cache
+def _is_shipped_class(kind: type) -> bool:
+    definers = [next((c for c in kind.__mro__ if name in vars(c)), object) for name in STEPS]
+    return not any(c is not object and c.__module__.partition(".")[0] != "logitkit" for c in definers)
 
 
 # What a subclass of a user may override.

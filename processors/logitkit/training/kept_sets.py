@@ -5,6 +5,7 @@ A set of tokens is a row of bits: see `logitkit.runtime.token_bits`.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from logitkit.errors import ArgumentTypeError, BatchMismatch, ConfigurationError
 from logitkit.runtime.host_logits import keep_only
+from logitkit.runtime.logit_arrays import exponentials
 from logitkit.runtime.token_bits import legal_tokens, packed, sizes, tokens_of, unpacked
 
 __all__ = ["LogSums", "kept", "log_mass", "log_sums", "restrict"]
@@ -128,10 +130,29 @@ def log_sums(logits: Tensor, room: Tensor | None = None) -> LogSums:
         logits: [B, V] floating point of at least 32 bits.
         room: A tensor of the same shape and dtype to overwrite, or None.
     """
+    if room is not None and logits.is_cpu and len(logits):
+        return _sums_by_row(logits, room[0])
     top = logits.amax(1)
     # In torch on the CPU, a softmax takes half the time of a logsumexp. Its greatest probability is that of the greatest logit.
     greatest = (torch.softmax(logits, 1) if room is None else torch.softmax(logits, 1, out=room)).amax(1)
     return LogSums(top, torch.where(top == -torch.inf, 0.0, -greatest.log()))
+
+
+def _sums_by_row(logits: Tensor, room: Tensor) -> LogSums:
+    """Return the `log_sums` of a block on the CPU, one row after the other, so that a row stays in the fastest caches.
+
+    Args:
+        logits: [B, V].
+        room: [V] of the same dtype, which may be overwritten.
+    """
+    found = []
+    for line in logits:
+        top, above = float(line.numpy().max()), 0.0
+        if top != -math.inf:
+            chances, greatest = exponentials(line, top, room)
+            above = math.log(float(chances.sum()) / greatest)
+        found.append((top, above))
+    return LogSums(*torch.tensor(found, dtype=logits.dtype).unbind(1))
 
 
 def _check_pair(before: Tensor, after: Tensor) -> None:

@@ -14,8 +14,9 @@ By hand, for at most 3 tokens of `/[a-z]+/` before `Y`, with the fresh state 4, 
 the end 5: `a` leads from 3, before the rule, to 4. The column of `a` has the entry 6 -> 6, and that of `Y` has 6 -> 5 and 7 -> 5.
 State 6 becomes layer 2, and a new state 8 is layer 3. Then `a` has 4 -> 6 and 6 -> 8, and `Y` has 4 -> 5, 6 -> 5 and 8 -> 5.
 
-A state is removed if no token goes on from it, such as one after three of five letters when no token is left. No row gets stuck
-if a row may enter the rule byte by byte. So it is an error if a state after the first byte is removed.
+A state is removed if no token goes on from it, such as one after three of five letters when no token is left. A row can always go
+on byte by byte outside of such rules. So it is an error if a byte enters a rule where it then cannot be completed, and no other
+byte goes on there.
 
 Invariants: each state belongs to one limit as a whole, or to none. Frames and actions lead to no later state.
 """
@@ -28,9 +29,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
-from logitkit.compiler.bytes.pushdown_step import PushdownStep
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
+from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
 from logitkit.compiler.bytes.sorting import which_of
 from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.grammars.limited_rules import LimitSigns
@@ -60,7 +61,6 @@ class RuleLimit(NamedTuple):
         later: [N] the states in the rule after that: layer 2.
         end: [N] for each of these, the state after the rule, if it ends there when the limit is reached; else `DEAD`.
         first: The first of the states of layer 3; the others follow, and then those of layer 4, and so on.
-        entered: [K] the fresh states after the first byte of the rule.
     """
 
     most: int
@@ -69,7 +69,6 @@ class RuleLimit(NamedTuple):
     later: Ints
     end: Ints
     first: int
-    entered: Ints
 
     def state(self, layer: int, place: Ints) -> Ints:
         """Return the states at some places of a layer from 2 on."""
@@ -157,13 +156,12 @@ def _with_limit(
     later_of[alone] = dfa.states + np.arange(len(alone))
     rows = dfa.step[alone]
     leads = np.where(rows != DEAD, later_of[np.maximum(rows, DEAD)], DEAD).astype(np.int32)
-    entered = _entered(dfa, in_fresh)
     dfa = _with_rows(dfa, leads, dfa.need[alone])
     all_later = np.append(np.flatnonzero(in_later), later_of[alone])
     end = np.append(end, np.zeros(len(alone), np.int64))
     all_fresh = np.flatnonzero(in_fresh)
     place = np.searchsorted(all_later, later_of[all_fresh])
-    return dfa, RuleLimit(most, all_fresh, place, all_later, end[all_later], 0, entered)
+    return dfa, RuleLimit(most, all_fresh, place, all_later, end[all_later], 0)
 
 
 def _inside_characters(dfa: PushdownDfa, within: NDArray[np.bool_], overlap: ConfigurationError) -> NDArray[np.bool_]:
@@ -181,16 +179,6 @@ def _inside_characters(dfa: PushdownDfa, within: NDArray[np.bool_], overlap: Con
             raise overlap
         found[inner[all_]] = True
     return found & ~within
-
-
-def _entered(dfa: PushdownDfa, in_fresh: NDArray[np.bool_]) -> Ints:
-    """Return the fresh states to which a byte leads from another state."""
-    step = dfa.step[~in_fresh]
-    moves = PushdownStep.is_push(step)
-    targets = np.append(step[step >= FIRST_STATE], dfa.target[PushdownStep.move(step[moves].astype(np.int64))])
-    after_pops = dfa.return_state[:, 2]
-    targets = np.unique(np.append(targets, after_pops))
-    return targets[in_fresh[targets]]
 
 
 class _Entries(NamedTuple):
@@ -280,7 +268,7 @@ def without_progress(
         actions: The actions that targets stand for.
 
     Raises:
-        ConfigurationError: The first byte of a rule may lead to such a state.
+        ConfigurationError: The first byte of a rule may lead to such a state where no other byte goes on.
     """
     dead = np.zeros(dfa.states + dfa.frames, bool)
     entries = _entries(transitions)
@@ -312,12 +300,12 @@ def without_progress(
         if not (stuck & ~dead).any():
             break
         dead |= stuck
-    for limit in rule_limits:
-        if dead[limit.entered].any():
-            raise ConfigurationError(
-                f"max_tokens={limit.most} may be too few: after the first byte of a rule with this limit, the tokens of the "
-                "vocabulary may not complete its text; raise max_tokens, or shorten the texts of the rule"
-            )
+    if not _goes_on_outside(dfa, dead, inside):
+        numbers = " or ".join(str(limit.most) for limit in rule_limits)
+        raise ConfigurationError(
+            f"max_tokens={numbers} may be too few: where a rule with this limit begins, so many tokens of the vocabulary may not "
+            "complete its text; raise max_tokens, or shorten the texts of the rule"
+        )
     return dead
 
 
@@ -327,6 +315,36 @@ def _leads_to(target: int, dfa: PushdownDfa, actions: ActionNumbering) -> int:
         return target
     action = actions.action(target)
     return DEAD if action.rest or action.pushed else action.state
+
+
+def _goes_on_outside(dfa: PushdownDfa, dead: NDArray[np.bool_], inside: NDArray[np.bool_]) -> bool:
+    """Whether some byte goes on wherever others enter a rule that cannot be completed.
+
+    Args:
+        dfa: The automaton over bytes, with the states of all layers.
+        dead: [S + F] the states in rules from which no token goes on.
+        inside: [S] the states in rules.
+    """
+    step = dfa.step
+    moves = PushdownStep.is_push(step)
+    number = np.where(moves, PushdownStep.move(step.astype(np.int64)), 0)
+    target = np.where(moves, np.append(dfa.target, DEAD)[number], np.maximum(step, DEAD))
+    lost = dead[target] & (step != DEAD)
+    lossy = lost.any(axis=1) & ~inside
+    if not lossy.any():
+        return True
+    frame_need = dfa.frame_need if dfa.frame_need is not None else np.full(dfa.frames, NEVER)
+    height = [
+        max([len(frames) + int(dfa.need[to]), *[i + int(frame_need[frame]) for i, frame in enumerate(frames)]])
+        for frames, to in zip(dfa.pushed, dfa.target.tolist(), strict=True)
+    ]
+    room = np.where(moves, np.append(np.array(height, np.int64), NEVER)[number], dfa.need[target])
+    good = (target != DEAD) & ~dead[target] & (room <= dfa.need[:, None])
+    if not good[lossy].any(axis=1).all():
+        return False
+    # After a frame is popped, only the symbols that pop it are looked at.
+    state, _, after = dfa.return_state[lossy[dfa.return_state[:, 2]]].T
+    return bool(((step[state] == POP) & good[after]).any(axis=1).all())
 
 
 def _ends_freely(dfa: PushdownDfa, limit: RuleLimit) -> NDArray[np.bool_]:

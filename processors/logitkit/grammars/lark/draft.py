@@ -76,6 +76,12 @@ class LarkDefinition:
         return self.attributes is not None and self.attributes.is_lazy
 
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether it is a terminal of a limited number of tokens."""
+        return self.attributes is not None and bool(self.attributes.max_tokens)
+
+
 @dataclass(eq=False, slots=True)
 class Draft:
     """The definitions of a grammar by number, the numbers of names and of ignored terminals, unused templates, and doubts."""

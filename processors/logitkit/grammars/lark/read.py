@@ -222,10 +222,12 @@ class _LarkReader:
 
     def limited(self, number: int, tree: Node) -> Node:
         """Return the tree of a terminal with the signs of its limit of tokens, if it has one."""
-        attributes = self.draft.definitions[number].attributes
-        if attributes is None or not attributes.max_tokens:
+        definition = self.draft.definitions[number]
+        if not definition.is_limited:
             return tree
-        signs = LimitSigns.of(attributes.max_tokens)
+        assert definition.attributes is not None
+        assert definition.attributes.max_tokens is not None
+        signs = LimitSigns.of(definition.attributes.max_tokens)
         if signs not in self.signs:
             numbers = self.terminals.number_tokens(signs)
             self.signs[signs] = tuple([Symbol.special_token(number) for number in numbers])

@@ -1,16 +1,19 @@
-"""Rules of a grammar with `max_tokens`: masks and states, against all splits of all short texts."""
+"""Rules of a grammar with `max_tokens`: masks against all splits of short texts, and against XGrammar."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, PatternTooLarge
+from logitkit.languages import grammar as grammar_language
+from logitkit.languages import literal, sequence
 from tests.examples import examples
 from tests.grammars.limited_rules import (
     Anywhere,
@@ -24,22 +27,40 @@ from tests.grammars.limited_rules import (
     is_accepted,
 )
 
-# All sequences of up to so many tokens are tried, and so many random ones of up to so many tokens.
-LONGEST, WALKS, STEPS = 5, 12, 60
+# All sequences of up to so many tokens are tried, and random ones of up to so many tokens.
+LONGEST, WALKS, STEPS = 4, 12, 60
 SIGNS = [b"a", b"b", b";", b"x", b"Y", b"\xc3", b"\xa9"]
-MORE = [b"ab", b"aa", b"xa", b"bY", b"a;", b";Y", b"Yx", b"aYxb", b"xx", b"YY", b"a\xc3", b"\xa9a", "xé".encode(), b";;"]
+MORE = [
+    b"ab",
+    b"aa",
+    b"xa",
+    b"bY",
+    b"a;",
+    b";Y",
+    b"Yx",
+    b"aYxb",
+    b"xx",
+    b"YY",
+    b"a\xc3",
+    b"\xa9a",
+    "xé".encode(),
+    b";;",
+]
 PATTERNS = [("[ab]+", "[ab]*"), ("[ab;]*", "[ab;]*"), ("[ab]{2}", "[ab]{0,2}"), ("[aé]+", "[aé]*")]
+BYTES = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), b"abc", None], eos_ids=[257])
 
 
 @st.composite
-def limited(draw: st.DrawFn, name: str = "r") -> Limited:
+def limited(draw: st.DrawFn, name: str) -> Limited:
+    """Draw a rule with a limit."""
     pattern, begins = draw(st.sampled_from(PATTERNS))
     return Limited(name, pattern, begins, draw(st.integers(1, 3)), draw(st.sampled_from(["", "", ";"])))
 
 
 @st.composite
 def grammars(draw: st.DrawFn) -> tuple[Part, ...]:
-    one, two = draw(limited()), draw(limited("s"))
+    """Draw a grammar with one or two rules with a limit."""
+    one, two = draw(limited("r")), draw(limited("s"))
     x, y = Literal("x"), Literal(draw(st.sampled_from(["Y", ";", ";Y"])))
     forms: list[tuple[Part, ...]] = [
         (one,),
@@ -54,60 +75,173 @@ def grammars(draw: st.DrawFn) -> tuple[Part, ...]:
     return draw(st.sampled_from(forms))
 
 
-def grammar(parts: Sequence[Part], tokens: Sequence[bytes]) -> lk.Grammar:
-    vocabulary = lk.Vocabulary([*tokens, None], eos_ids=[len(tokens)])
-    return lk.Grammar(grammar_of(parts), vocabulary, syntax="lark")
+def made(text: str, tokens: Sequence[bytes]) -> lk.Grammar:
+    """Return a grammar over some tokens; EOS comes after them."""
+    return lk.Grammar(text, lk.Vocabulary([*tokens, None], eos_ids=[len(tokens)]), syntax="lark")
 
 
-def legal(one: lk.Grammar, ids: Sequence[int]) -> set[int]:
-    """Return what may follow some tokens, read one by one on the host and at once as tensors."""
-    size = one.vocabulary.size
-    context = lk.Context.of([[]], vocabulary_size=size)
-    state = one.init_state(context)
-    for token in ids:
-        state = one.advance(state, torch.tensor([token]))
-    found = set(one.allowed_tokens(state)[0].nonzero().flatten().tolist())
-    again = one.advance(one.init_state(context), torch.tensor([list(ids)], dtype=torch.int64)) if ids else state
-    assert found == set(one.allowed_tokens(again)[0].nonzero().flatten().tolist())
-    return found
+def legal(one: lk.Constraint, ids: Sequence[int]) -> set[int]:
+    """Return what may follow some tokens."""
+    state = one.init_state(lk.Context.of([[]], vocabulary_size=one.vocabulary.size))
+    if ids:
+        state = one.advance(state, torch.tensor([list(ids)]))
+    return set(one.allowed_tokens(state)[0].nonzero().flatten().tolist())
 
 
-def check(parts: Sequence[Part], tokens: Sequence[bytes], seed: int) -> bool:
-    """Compare a grammar with all splits; return whether it is one that may be limited."""
+def random_tokens(one: lk.Grammar, chance: random.Random) -> list[int]:
+    """Return a complete text that is written under the masks, without EOS; no mask on the way may be empty."""
+    end, written = one.vocabulary.size - 1, list[int]()
+    while True:
+        following = legal(one, written)
+        # Each row can be completed, and every grammar here may end soon.
+        assert following, written
+        assert len(written) < 2 * STEPS, written
+        if end in following and (len(following) == 1 or len(written) > STEPS or chance.random() < 0.4):
+            return written
+        written.append(chance.choice(sorted(following - {end})))
+
+
+@given(grammars(), st.sets(st.sampled_from(MORE), max_size=3), st.integers(0, 99))
+@settings(max_examples=examples(200))
+def test_masks_are_those_of_all_splits(parts: tuple[Part, ...], more: set[bytes], seed: int) -> None:
+    tokens = [*SIGNS, *sorted(more)]
     try:
-        one = grammar(parts, tokens)
+        one = made(grammar_of(parts), tokens)
     except ConfigurationError as error:
-        assert "max_tokens=" in str(error)
-        return False
-    end = len(tokens)
-    allowed: dict[tuple[int, ...], set[int]] = {}
-    texts = accepted(parts, tokens, LONGEST)
+        # Only where the bytes of a rule may not be completed in so many tokens.
+        assert "may be too few" in str(error)
+        return
+    texts, end = accepted(parts, tokens, LONGEST), len(tokens)
+    masks = {ids[:at]: legal(one, ids[:at]) for ids in texts for at in range(len(ids) + 1)}
     for ids in texts:
-        for at, token in enumerate((*ids, end)):
-            if ids[:at] not in allowed:
-                allowed[ids[:at]] = legal(one, ids[:at])
-            assert token in allowed[ids[:at]], (grammar_of(parts), [tokens[i] for i in ids], at)
-    for ids, following in allowed.items():
-        assert (end in following) == (ids in texts), (grammar_of(parts), [tokens[i] for i in ids])
+        assert all(token in masks[ids[:at]] for at, token in enumerate((*ids, end)))
+    assert all((end in mask) == (ids in texts) for ids, mask in masks.items())
     chance = random.Random(seed)
     for _ in range(WALKS):
-        written: list[int] = []
-        while len(written) < STEPS:
-            following = legal(one, written)
-            assert following, (grammar_of(parts), [tokens[i] for i in written])
-            if end in following and (chance.random() < 0.4 or len(written) > STEPS // 2):
-                break
-            written.append(chance.choice(sorted(following - {end}) or [end]))
-            if written[-1] == end:
-                written.pop()
-                break
-        else:
-            continue
-        assert is_accepted(parts, [tokens[i] for i in written]), (grammar_of(parts), [tokens[i] for i in written])
-    return True
+        assert is_accepted(parts, [tokens[i] for i in random_tokens(one, chance)])
 
 
-@given(grammars(), st.sets(st.sampled_from(MORE), min_size=0, max_size=3), st.integers(0, 99))
-@settings(max_examples=examples(120), deadline=None)
-def test_masks_are_those_of_all_splits(parts: tuple[Part, ...], more: set[bytes], seed: int) -> None:
-    check(parts, [*SIGNS, *sorted(more)], seed)
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (Literal("x"), Limited("r", "[ab]+", "[ab]*", 0), Literal("Y")),
+        (Limited("r", "[ab;]*", "[ab;]*", 0), Literal(";"), Limited("s", "[ab;]*", "[ab;]*", 0)),
+        (Repeated((Limited("r", "[aé]+", "[aé]*", 0, ";"),)), Literal("Y")),
+        (Inside("x", (Limited("r", "[ab]*", "[ab]*", 0),), "Y"),),
+    ],
+)
+def test_what_may_be_limited(parts: tuple[Part, ...], most: int) -> None:
+    found = [with_limit(part, most) for part in parts]
+    one = made(grammar_of(found), [*SIGNS, *MORE])
+    chance = random.Random(most)
+    written = {tuple(random_tokens(one, chance)) for _ in range(40)}
+    assert len(written) > 4
+    tokens = [*SIGNS, *MORE]
+    assert all(is_accepted(found, [tokens[i] for i in ids]) for ids in written)
+
+
+def with_limit(part: Part, most: int) -> Part:
+    """Return a part whose rules have another limit."""
+    match part:
+        case Limited(name, pattern, begins, _, suffix):
+            return Limited(name, pattern, begins, most, suffix)
+        case Repeated(inner):
+            return Repeated(tuple([with_limit(one, most) for one in inner]))
+        case Inside(opening, inner, closing):
+            return Inside(opening, tuple([with_limit(one, most) for one in inner]), closing)
+    return part
+
+
+PEERS = [
+    'start: "x" r "Y"\nr[max_tokens={}]: /[ab]+/',
+    'start: "x" r "Y"\nr[max_tokens={}, stop=""]: /[ab;]+/',
+    'start: ("x" r "Y")+\nr[max_tokens={}]: /[ab]*/',
+    'start: r ";" r "Y"\nr[max_tokens={}]: /[ab]+/',
+    'start: "x" start "Y" | r\nr[max_tokens={}]: /[ab]+/',
+    'start: "x" r "Y"\nr[max_tokens={}, suffix=";"]: /[ab]*/',
+    'start: "x" (r | "Y") "Y"\nr[max_tokens={}]: /[ab]+/',
+]
+
+
+@pytest.mark.parametrize("most", [1, 2, 4])
+@pytest.mark.parametrize("text", PEERS)
+def test_masks_are_those_of_xgrammar(text: str, most: int) -> None:
+    """XGrammar does not count a token that begins before the rule, and leaves out one that ends two rules: none does that here."""
+    xgrammar = pytest.importorskip("xgrammar", reason="needs XGrammar: pip install -c constraints.txt xgrammar")
+    tokens = [b"a", b"b", b";", b"x", b"Y", b"ab", b"aa", b"bY", b"a;", b";Y", b"Yx", b"xx", b";;"]
+    one, end = made(text.format(most), tokens), len(tokens)
+    info = xgrammar.TokenizerInfo([*tokens, b"</s>"], stop_token_ids=[end])
+    theirs = xgrammar.Grammar.from_lark(text.format(most).replace(', stop=""', ""), tokenizer_info=info)
+    compiled = xgrammar.GrammarCompiler(info, cache_enabled=False).compile_grammar(theirs)
+    bitmask = xgrammar.allocate_token_bitmask(1, end + 1)
+    chance = random.Random(most)
+    for _ in range(6):
+        matcher, written = xgrammar.GrammarMatcher(compiled), random_tokens(one, chance)[:12]
+        for at in range(len(written) + 1):
+            matcher.fill_next_token_bitmask(bitmask)
+            assert {i for i in range(end + 1) if int(bitmask[0, 0]) >> i & 1} == legal(one, written[:at])
+            assert at == len(written) or matcher.accept_token(written[at])
+
+
+def test_the_limit_ends_a_rule_where_its_pattern_goes_on() -> None:
+    text = 'start: "Name: " name " Height: " height\nname[max_tokens=3, stop=""]: /.*/\nheight[max_tokens=2, stop=""]: /.*/'
+    one = lk.Grammar(text, BYTES, syntax="lark")
+    texts = ["Name: Bob Height: 3", "Name: abcabcabc Height: 3'", "Name: Bo Height: 3", "Name: Bobb Height: 3"]
+    ids = [[*b"Name: ", 256, 256, 256, *b" Height: 3'", 257], [*b"Name: abca Height: 3", 257]]
+    context = lk.Context.of([[]], vocabulary_size=258)
+    assert [one.matches(text) for text in texts] == [True, True, False, False]
+    assert [bool(one.is_dead(one.advance(one.init_state(context), torch.tensor([row])))[0]) for row in ids] == [
+        False,
+        True,
+    ]
+
+
+def test_a_rule_of_no_tokens_is_empty() -> None:
+    one = lk.Grammar('start: "a" r "c"\nr[max_tokens=0]: /b*/', BYTES, syntax="lark")
+    assert [one.matches(text) for text in ("ac", "abc")] == [True, False]
+
+
+def test_a_limit_in_a_nested_grammar_and_in_a_language() -> None:
+    text = 'start: a a\na: %lark {\nstart: r ";"\nr[max_tokens=2]: /[a-z]+/\n}'
+    nested = lk.Grammar(text, BYTES, syntax="lark")
+    assert [nested.matches(text) for text in ("ab;c;", "abc;abc;", "xyz;c;")] == [True, True, False]
+    inner = grammar_language('start: "x" r "y"\nr[max_tokens=2]: /[a-d]+/', syntax="lark")
+    language = sequence(literal("<"), inner, literal(">")).constraint(BYTES)
+    assert [language.matches(text) for text in ("<xaby>", "<xabcdy>", "<xbbby>")] == [True, True, False]
+    with pytest.raises(ConfigurationError, match="a grammar with max_tokens in it"):
+        language.nested_dfa()
+
+
+def test_captures_of_a_rule_that_its_limit_ends() -> None:
+    text = 'start: "(" head ")"\nhead[max_tokens=4, suffix="</t>", capture, stop_capture="end"]: /(.|\\n)*/'
+    one = lk.Grammar(text, BYTES, syntax="lark")
+    assert one.captures("(ab</t>)") == {"head": ["ab"], "end": ["</t>"]}
+    assert one.captures([*b"(abcd)", 257]) == {"head": ["abcd"], "end": []}
+
+
+REFUSED = {
+    'start: r | /[a-f]+/ "1"\nr[max_tokens=3]: /[a-z]+/': "may stand in the same place",
+    'start: "a" start "a" | r\nr[max_tokens=3]: /a*/': "may stand in the same place",
+    "start: r | s\nr[max_tokens=3]: /[a-z]+/\ns[max_tokens=2]: /[a-z]+1/": "may stand in the same place",
+    'start: "x" r\nr[max_tokens=2]: "abcdef"': "max_tokens=2 may be too few",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_limit_that_cannot_be_kept_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=REFUSED[text]):
+        lk.Grammar(text, BYTES, syntax="lark")
+
+
+def test_too_many_tokens_take_too_many_states() -> None:
+    with pytest.raises(PatternTooLarge, match="max_tokens=900000 takes .* states for each token"):
+        lk.Grammar("start: r\nr[max_tokens=900000]: /.*/", BYTES, syntax="lark")
+
+
+def test_what_counts_tokens_too_is_refused() -> None:
+    text = "start: r\nr[max_tokens=2]: /a+/"
+    with pytest.raises(ConfigurationError, match="closing cannot count the tokens of the rules with max_tokens"):
+        lk.Grammar(text, BYTES, syntax="lark", closing=True)
+    with pytest.raises(ConfigurationError, match="this Grammar has a rule with max_tokens"):
+        lk.Then(lk.Grammar(text, BYTES, syntax="lark"), lk.Regex("b", BYTES), "x")

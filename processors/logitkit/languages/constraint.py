@@ -15,6 +15,7 @@ from logitkit.compiler.bytes.special_tokens import WHOLE
 from logitkit.compiler.characters.components import reached
 from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.grammars.dfa import pushdown_dfa
+from logitkit.compiler.grammars.limited_rules import is_limit
 from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
 from logitkit.compiler.nested_grammars.remembered_arrays import MixedArrays, can_remember
 from logitkit.compiler.tokens.compile import pushdown_automaton
@@ -117,6 +118,11 @@ class LanguageConstraint(Constraint):
             found = self._nested_dfa(counted=False)[0]
         else:
             dfa = self._grammar_dfa()[0]
+            if any(map(is_limit, dfa.special_tokens)):
+                raise ConfigurationError(
+                    "this language has a grammar with max_tokens in it, so it cannot be combined with other text by its bytes; "
+                    "put the other text into the language, as in sequence(grammar(...), ...)"
+                )
             if dfa.pushed:
                 raise ConfigurationError(
                     "this language has a grammar in it and nests without limit, so nothing can follow it; put it last, or put "

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.compiler.characters.symbols import Symbol
+from logitkit.compiler.grammars.limited_rules import is_limit
 from logitkit.compiler.grammars.rules import Rules, check_trees
 from logitkit.compiler.nested_grammars.nested_grammar import (
     NestedGrammar,
@@ -170,7 +171,9 @@ class LanguageWriter(LanguageSymbols):
 
     def _symbol(self, token: str | int) -> int:
         """Return the symbol of a special token of a grammar."""
-        return self._whole() if token == WHOLE else self._number[OTHERS if token == OTHERS else self.token(token)]
+        if isinstance(token, int) and (token == WHOLE or is_limit(token)):
+            return self._sign(token)
+        return self._number[OTHERS if token == OTHERS else self.token(token)]
 
     def rules(self, main: Node) -> Rules:
         """Return the whole language as the rules of a grammar, given its tree. Schemas are written without leaves and words.

@@ -23,10 +23,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from logitkit.compiler.bytes.special_tokens import WHOLE
+from logitkit.compiler.characters.symbols import Symbol
 from logitkit.patterns.charset import CharSet
-from logitkit.patterns.syntax import Characters, Graph, Look, Machine, Node
+from logitkit.patterns.construction import with_inside
+from logitkit.patterns.syntax import Characters, Empty, Graph, Look, Machine, Node
 
-__all__ = ["LimitSigns", "with_signs"]
+__all__ = ["LimitSigns", "is_limit", "with_signs", "without_signs"]
 
 _SIGNS = 3
 
@@ -54,6 +56,28 @@ class LimitSigns(NamedTuple):
     def most_of(token: int) -> int | None:
         """Return the number of tokens that a sign stands for; None if it is not a sign."""
         return (WHOLE - token) // _SIGNS if token < WHOLE else None
+
+
+def is_limit(token: str | int) -> bool:
+    """Whether a special token of a grammar is a sign of a limit."""
+    return isinstance(token, int) and token < WHOLE
+
+
+def without_signs(tree: Node, tokens: Sequence[str | int]) -> Node:
+    """Return a tree in which a rule with a limit may end wherever the limit may end it.
+
+    Args:
+        tree: The tree.
+        tokens: The special tokens of the grammar, by name or id.
+    """
+    if not isinstance(tree, Characters):
+        return with_inside(tree, lambda node: without_signs(node, tokens))
+    first = tree.charset.ranges[0][0] if tree.charset else 0
+    token = tokens[Symbol.number(first)] if Symbol.is_special_token(first) else 0
+    if not isinstance(token, int) or not is_limit(token):
+        return tree
+    most = LimitSigns.most_of(token)
+    return Empty() if most and token == LimitSigns.of(most).end else Characters(CharSet())
 
 
 def with_signs(tree: Machine | Graph, symbols: Sequence[int], whole: bool = True) -> Graph:

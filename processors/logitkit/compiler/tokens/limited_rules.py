@@ -126,9 +126,7 @@ def _with_rows(dfa: PushdownDfa, rows: NDArray[np.int32], need: Ints) -> Pushdow
     return replace(dfa, step=np.concatenate([dfa.step, rows]), need=np.append(dfa.need, need))
 
 
-def _with_limit(
-    dfa: PushdownDfa, most: int, fresh: Ints, later: Ints, end: Ints
-) -> tuple[PushdownDfa, RuleLimit]:
+def _with_limit(dfa: PushdownDfa, most: int, fresh: Ints, later: Ints, end: Ints) -> tuple[PushdownDfa, RuleLimit]:
     """Find the states of a limit, and give each fresh state a later one that does the same.
 
     Args:

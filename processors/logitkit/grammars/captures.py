@@ -163,7 +163,7 @@ class CapturingParser:
         return end
 
     def _marker_begin(self, chart: Chart, rule: int, marker: RuleMarker, begin: int, end: int) -> int | None:
-        """Return where the marker at the end of a terminal begins: as late as possible; None: a limit of tokens came before it."""
+        """Return where the marker at the end of a terminal begins: as late as possible. None: a limit of tokens came first."""
         if rule not in self._machines:
             body = TextLanguage.of_tree(marker.body, self.limits)
             if marker.max_chars is not None:

@@ -183,8 +183,8 @@ class LanguageWriter(LanguageSymbols):
         """
         if self._limits:
             raise ConfigurationError(
-                "any_text(max_tokens=...) stands in one language with a grammar, in which tokens cannot be counted; leave out "
-                "one of them"
+                "any_text(max_tokens=...) stands in one language with a grammar, which only counts the tokens of its own rules; "
+                "write the text as a rule with max_tokens in Lark's syntax, or leave out max_tokens"
             )
         assert not self._words
         bodies = []

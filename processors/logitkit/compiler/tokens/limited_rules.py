@@ -301,7 +301,7 @@ def without_progress(
     if not _goes_on_outside(dfa, dead, inside):
         numbers = " or ".join(str(limit.most) for limit in rule_limits)
         raise ConfigurationError(
-            f"max_tokens={numbers} may be too few: where a rule with this limit begins, so many tokens of the vocabulary may not "
+            f"max_tokens={numbers} may be too few: where a rule with this limit begins, this many tokens of the vocabulary may not "
             "complete its text; raise max_tokens, or shorten the texts of the rule"
         )
     return dead
@@ -348,4 +348,5 @@ def _goes_on_outside(dfa: PushdownDfa, dead: NDArray[np.bool_], inside: NDArray[
 def _ends_freely(dfa: PushdownDfa, limit: RuleLimit) -> NDArray[np.bool_]:
     """Return [N] the later states in which the rule may end before whatever may follow it, although the limit is not reached."""
     own, after = dfa.step[limit.later], dfa.step[limit.end]
-    return (limit.end != DEAD) & ((after == DEAD) | (own != DEAD)).all(axis=1)
+    covered: NDArray[np.bool_] = ((after == DEAD) | (own != DEAD)).all(axis=1)
+    return (limit.end != DEAD) & covered

@@ -32,12 +32,13 @@ from logitkit.compiler.bytes.stack_moves import StackMoves
 from logitkit.compiler.bytes.transition_columns import TransitionColumns, starts
 from logitkit.compiler.tokens.compile import pushdown_automaton
 from logitkit.compiler.tokens.completion.grammar_min_tokens import grammar_min_tokens
+from logitkit.compiler.tokens.completion.rule_progress import rules_without_progress
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.effects.suffix_columns import SuffixColumns
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_suffix
 from logitkit.compiler.tokens.effects.whole_tokens import ENTRIES_A_STEP, whole_tokens
-from logitkit.compiler.tokens.limited_rules import in_rule_layers, with_rule_limits, without_progress
+from logitkit.compiler.tokens.limited_rules import in_rule_layers, with_rule_limits
 from logitkit.compiler.tokens.tables.stack_actions import FLAT, StackActions
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge
@@ -139,7 +140,7 @@ def grammar_automaton(
     found = _classes(dfa, vocabulary, limits)
     if rule_limits:
         found = found._replace(transitions=in_rule_layers(found.transitions, rule_limits, dfa.states, limits))
-        hopeless = without_progress(dfa, found.transitions, rule_limits, found.actions)
+        hopeless = rules_without_progress(dfa, found.transitions, rule_limits, found.actions, limits)
     layers = layers_of(found.transitions)
     if len(layers) > 1 and complete_within:
         raise ConfigurationError(

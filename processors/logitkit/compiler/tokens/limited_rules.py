@@ -14,10 +14,6 @@ By hand, for at most 3 tokens of `/[a-z]+/` before `Y`, with the fresh state 4, 
 the end 5: `a` leads from 3, before the rule, to 4. The column of `a` has the entry 6 -> 6, and that of `Y` has 6 -> 5 and 7 -> 5.
 State 6 becomes layer 2, and a new state 8 is layer 3. Then `a` has 4 -> 6 and 6 -> 8, and `Y` has 4 -> 5, 6 -> 5 and 8 -> 5.
 
-A state is removed if no token goes on from it, such as one after three of five letters when no token is left. A row can always go
-on byte by byte outside of such rules. So it is an error if a byte enters a rule where it then cannot be completed, and no other
-byte goes on there.
-
 Invariants: each state belongs to one limit as a whole, or to none. Frames and actions lead to no later state.
 """
 
@@ -30,17 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
-from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
-from logitkit.compiler.bytes.sorting import which_of
+from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.compiler.grammars.limited_rules import LimitSigns
-from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
-__all__ = ["RuleLimit", "in_rule_layers", "with_rule_limits", "without_progress"]
+__all__ = ["RuleLimit", "in_rule_layers", "with_rule_limits"]
 
 # The bytes in the middle of a character.
 _CONTINUATION = np.arange(0x80, 0xC0)
@@ -252,101 +245,3 @@ def _places(limit: RuleLimit, states: int) -> Ints:
     place = np.full(states, -1)
     place[limit.later] = np.arange(len(limit.later))
     return place
-
-
-def without_progress(
-    dfa: PushdownDfa, transitions: TransitionColumns, rule_limits: tuple[RuleLimit, ...], actions: ActionNumbering
-) -> NDArray[np.bool_]:
-    """Return [S + F] the states in a rule from which no token goes on within the limit.
-
-    Args:
-        dfa: The automaton over bytes, with the states of all layers.
-        transitions: The columns with the entries of all layers.
-        rule_limits: The limits.
-        actions: The actions that targets stand for.
-
-    Raises:
-        ConfigurationError: The first byte of a rule may lead to such a state where no other byte goes on.
-    """
-    dead = np.zeros(dfa.states + dfa.frames, bool)
-    entries = _entries(transitions)
-    inside, last, safe = (np.zeros(dfa.states, bool) for _ in range(3))
-    for limit in rule_limits:
-        for layer in range(1, limit.most + 1):
-            sources = limit.fresh if layer == 1 else limit.state(layer, np.arange(len(limit.later)))
-            same = limit.later_of_fresh if layer == 1 else slice(None)
-            inside[sources] = True
-            if layer == limit.most:
-                last[sources] = True
-                dead[sources] = limit.end[same] == DEAD
-            else:
-                safe[sources] = _ends_freely(dfa, limit)[same]
-    # The state that each entry leads to, and whether there is always room for it.
-    targets, which = which_of(entries.target)
-    states = np.array([_leads_to(int(target), dfa, actions) for target in targets.tolist()], np.int64)
-    leads = states[which]
-    fits = leads != DEAD
-    fits &= dfa.need[leads] <= dfa.need[np.minimum(entries.source, dfa.states - 1)]
-    open_ = np.zeros(len(dead), bool)
-    open_[: dfa.states] = inside & ~last
-    counted = fits & open_[entries.source]
-    while True:
-        going = np.zeros(len(dead), bool)
-        going[entries.source[counted & ~dead[leads]]] = True
-        stuck = open_ & ~going
-        stuck[: dfa.states] &= ~safe
-        if not (stuck & ~dead).any():
-            break
-        dead |= stuck
-    if not _goes_on_outside(dfa, dead, inside):
-        numbers = " or ".join(str(limit.most) for limit in rule_limits)
-        raise ConfigurationError(
-            f"max_tokens={numbers} may be too few: where a rule with this limit begins, this many tokens of the vocabulary may not "
-            "complete its text; raise max_tokens, or shorten the texts of the rule"
-        )
-    return dead
-
-
-def _leads_to(target: int, dfa: PushdownDfa, actions: ActionNumbering) -> int:
-    """Return the state that a target leads to without a change of the stack, else `DEAD`."""
-    if target < dfa.states:
-        return target
-    action = actions.action(target)
-    return DEAD if action.rest or action.pushed else action.state
-
-
-def _goes_on_outside(dfa: PushdownDfa, dead: NDArray[np.bool_], inside: NDArray[np.bool_]) -> bool:
-    """Whether some byte goes on wherever others enter a rule that cannot be completed.
-
-    Args:
-        dfa: The automaton over bytes, with the states of all layers.
-        dead: [S + F] the states in rules from which no token goes on.
-        inside: [S] the states in rules.
-    """
-    step = dfa.step
-    moves = PushdownStep.is_push(step)
-    number = np.where(moves, PushdownStep.move(step.astype(np.int64)), 0)
-    target = np.where(moves, np.append(dfa.target, DEAD)[number], np.maximum(step, DEAD))
-    lost = dead[target] & (step != DEAD)
-    lossy = lost.any(axis=1) & ~inside
-    if not lossy.any():
-        return True
-    frame_need = dfa.frame_need if dfa.frame_need is not None else np.full(dfa.frames, NEVER)
-    height = [
-        max([len(frames) + int(dfa.need[to]), *[i + int(frame_need[frame]) for i, frame in enumerate(frames)]])
-        for frames, to in zip(dfa.pushed, dfa.target.tolist(), strict=True)
-    ]
-    room = np.where(moves, np.append(np.array(height, np.int64), NEVER)[number], dfa.need[target])
-    good = (target != DEAD) & ~dead[target] & (room <= dfa.need[:, None])
-    if not good[lossy].any(axis=1).all():
-        return False
-    # After a frame is popped, only the symbols that pop it are looked at.
-    state, _, after = dfa.return_state[lossy[dfa.return_state[:, 2]]].T
-    return bool(((step[state] == POP) & good[after]).any(axis=1).all())
-
-
-def _ends_freely(dfa: PushdownDfa, limit: RuleLimit) -> NDArray[np.bool_]:
-    """Return [N] the later states in which the rule may end before whatever may follow it, although the limit is not reached."""
-    own, after = dfa.step[limit.later], dfa.step[limit.end]
-    covered: NDArray[np.bool_] = ((after == DEAD) | (own != DEAD)).all(axis=1)
-    return (limit.end != DEAD) & covered

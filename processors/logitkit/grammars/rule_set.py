@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from logitkit.compiler.grammars.limited_rules import is_limit, without_signs
+from logitkit.compiler.bytes.limit_signs import is_limit
+from logitkit.compiler.grammars.limited_rules import without_signs
 from logitkit.patterns.syntax import Node
 
 __all__ = ["GrammarRule", "RuleMarker", "RuleSet"]

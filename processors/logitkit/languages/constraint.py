@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logitkit.budget import one_budget, spent
+from logitkit.compiler.bytes.limit_signs import is_limit
 from logitkit.compiler.bytes.literal_overrides import BracketsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
@@ -15,7 +16,6 @@ from logitkit.compiler.bytes.special_tokens import WHOLE
 from logitkit.compiler.characters.components import reached
 from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.grammars.dfa import pushdown_dfa
-from logitkit.compiler.grammars.limited_rules import is_limit
 from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
 from logitkit.compiler.nested_grammars.remembered_arrays import MixedArrays, can_remember
 from logitkit.compiler.tokens.compile import pushdown_automaton

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from logitkit.compiler.bytes.limit_signs import is_limit
 from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
-from logitkit.compiler.grammars.limited_rules import is_limit
 from logitkit.grammars.named import NamedGrammar, named_grammars
 from logitkit.grammars.read import GrammarSyntax, LarkLexer, read_grammar
 from logitkit.grammars.rule_set import RuleSet

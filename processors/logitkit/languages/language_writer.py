@@ -14,9 +14,9 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
+from logitkit.compiler.bytes.limit_signs import is_limit
 from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.compiler.characters.symbols import Symbol
-from logitkit.compiler.grammars.limited_rules import is_limit
 from logitkit.compiler.grammars.rules import Rules, check_trees
 from logitkit.compiler.nested_grammars.nested_grammar import (
     NestedGrammar,

@@ -20,47 +20,14 @@ Invariants: rules with the same limit have the same signs. The state before the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from logitkit.compiler.bytes.special_tokens import WHOLE
+from logitkit.compiler.bytes.limit_signs import LimitSigns, is_limit
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import with_inside
 from logitkit.patterns.syntax import Characters, Empty, Graph, Look, Machine, Node
 
-__all__ = ["LimitSigns", "is_limit", "with_signs", "without_signs"]
-
-_SIGNS = 3
-
-
-class LimitSigns(NamedTuple):
-    """The signs of a limit, as numbers in place of the ids of special tokens.
-
-    Example:
-        >>> signs = LimitSigns.of(5)
-        >>> signs.end, LimitSigns.most_of(signs.end), LimitSigns.most_of(7)
-        (-20, 5, None)
-    """
-
-    fresh: int
-    later: int
-    end: int
-
-    @classmethod
-    def of(cls, most: int) -> LimitSigns:
-        """Return the signs of a number of tokens, at least 1."""
-        first = WHOLE - _SIGNS * most
-        return cls(first, first - 1, first - 2)
-
-    @staticmethod
-    def most_of(token: int) -> int | None:
-        """Return the number of tokens that a sign stands for; None if it is not a sign."""
-        return (WHOLE - token) // _SIGNS if token < WHOLE else None
-
-
-def is_limit(token: str | int) -> bool:
-    """Whether a special token of a grammar is a sign of a limit."""
-    return isinstance(token, int) and token < WHOLE
+__all__ = ["with_signs", "without_signs"]
 
 
 def without_signs(tree: Node, tokens: Sequence[str | int]) -> Node:

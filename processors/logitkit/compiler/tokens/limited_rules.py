@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.limit_signs import LimitSigns
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
-from logitkit.compiler.grammars.limited_rules import LimitSigns
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand

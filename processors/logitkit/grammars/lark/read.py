@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from logitkit.budget import one_budget
+from logitkit.compiler.bytes.limit_signs import LimitSigns
 from logitkit.compiler.bytes.pushdown_views import bits
 from logitkit.compiler.characters.symbols import Symbol
-from logitkit.compiler.grammars.limited_rules import LimitSigns, with_signs
+from logitkit.compiler.grammars.limited_rules import with_signs
 from logitkit.errors import ConfigurationError, GrammarError, UnsupportedSchema
 from logitkit.grammars.checks import checked_rule_set, no_start, undefined_rule
 from logitkit.grammars.dialects import recognized

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, product
 
-__all__ = ["Anywhere", "Inside", "Limited", "Literal", "Part", "Repeated", "accepted", "grammar_of", "is_accepted"]
+__all__ = ["Anywhere", "Fixed", "Inside", "Limited", "Part", "Repeated", "accepted", "grammar_of", "is_accepted"]
 
 
 @dataclass(frozen=True)
-class Literal:
+class Fixed:
     """A fixed text."""
 
     text: str
@@ -65,7 +65,7 @@ class Anywhere:
     second: Part
 
 
-Part = Literal | Limited | Repeated | Inside | Anywhere
+Part = Fixed | Limited | Repeated | Inside | Anywhere
 
 
 def grammar_of(parts: Sequence[Part]) -> str:
@@ -74,7 +74,7 @@ def grammar_of(parts: Sequence[Part]) -> str:
 
     def written(part: Part) -> str:
         match part:
-            case Literal(text):
+            case Fixed(text):
                 return f'"{text}"'
             case Limited(name, pattern, _, most, suffix):
                 marker = f', suffix="{suffix}"' if suffix else ""
@@ -110,7 +110,7 @@ class _Reading:
 
     def of(self, part: Part, begin: int) -> Iterator[int]:
         match part:
-            case Literal(text):
+            case Fixed(text):
                 if self.text.startswith(text, begin):
                     yield begin + len(text)
             case Limited():

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, PatternTooLarge
+from logitkit.grammars.read import GrammarSyntax
 from logitkit.languages import grammar as grammar_language
 from logitkit.languages import literal, sequence
 from tests.examples import examples
 from tests.grammars.limited_rules import (
     Anywhere,
+    Fixed,
     Inside,
     Limited,
-    Literal,
     Part,
     Repeated,
     accepted,
@@ -61,7 +62,7 @@ def limited(draw: st.DrawFn, name: str) -> Limited:
 def grammars(draw: st.DrawFn) -> tuple[Part, ...]:
     """Draw a grammar with one or two rules with a limit."""
     one, two = draw(limited("r")), draw(limited("s"))
-    x, y = Literal("x"), Literal(draw(st.sampled_from(["Y", ";", ";Y"])))
+    x, y = Fixed("x"), Fixed(draw(st.sampled_from(["Y", ";", ";Y"])))
     forms: list[tuple[Part, ...]] = [
         (one,),
         (x, one, y),
@@ -69,15 +70,15 @@ def grammars(draw: st.DrawFn) -> tuple[Part, ...]:
         (Repeated((one, y)),),
         (Repeated((x, one)), y),
         (Inside("x", (one,), "Y"),),
-        (x, Anywhere(Literal("Y"), one), y),
-        (Repeated((Inside("x", (one, Literal(";")), "Y"),)),),
+        (x, Anywhere(Fixed("Y"), one), y),
+        (Repeated((Inside("x", (one, Fixed(";")), "Y"),)),),
     ]
     return draw(st.sampled_from(forms))
 
 
-def made(text: str, tokens: Sequence[bytes]) -> lk.Grammar:
+def made(text: str, tokens: Sequence[bytes], syntax: GrammarSyntax = "lark") -> lk.Grammar:
     """Return a grammar over some tokens; EOS comes after them."""
-    return lk.Grammar(text, lk.Vocabulary([*tokens, None], eos_ids=[len(tokens)]), syntax="lark")
+    return lk.Grammar(text, lk.Vocabulary([*tokens, None], eos_ids=[len(tokens)]), syntax=syntax)
 
 
 def made_unless_too_few(text: str, tokens: Sequence[bytes]) -> lk.Grammar | None:
@@ -132,9 +133,9 @@ def test_masks_are_those_of_all_splits(parts: tuple[Part, ...], more: set[bytes]
 @pytest.mark.parametrize(
     "parts",
     [
-        (Literal("x"), Limited("r", "[ab]+", "[ab]*", 0), Literal("Y")),
-        (Limited("r", "[ab;]*", "[ab;]*", 0), Literal(";"), Limited("s", "[ab;]*", "[ab;]*", 0)),
-        (Repeated((Limited("r", "[aé]+", "[aé]*", 0, ";"),)), Literal("Y")),
+        (Fixed("x"), Limited("r", "[ab]+", "[ab]*", 0), Fixed("Y")),
+        (Limited("r", "[ab;]*", "[ab;]*", 0), Fixed(";"), Limited("s", "[ab;]*", "[ab;]*", 0)),
+        (Repeated((Limited("r", "[aé]+", "[aé]*", 0, ";"),)), Fixed("Y")),
         (Inside("x", (Limited("r", "[ab]*", "[ab]*", 0),), "Y"),),
     ],
 )
@@ -174,15 +175,25 @@ PEERS = [
 @pytest.mark.parametrize("most", [1, 2, 4])
 @pytest.mark.parametrize("text", PEERS)
 def test_masks_are_those_of_xgrammar(text: str, most: int) -> None:
-    """XGrammar does not count a token that begins before the rule, and its masks lack some that end two rules: no token does."""
+    compare_with_xgrammar(text.format(most), "lark", most)
+
+
+def compare_with_xgrammar(text: str, syntax: GrammarSyntax, seed: int) -> None:
+    """Compare masks along random texts.
+
+    XGrammar does not count a token that begins before the rule, and its masks lack some that end two rules: no token here does.
+    """
     xgrammar = pytest.importorskip("xgrammar", reason="needs XGrammar: pip install -c constraints.txt xgrammar")
     tokens = [b"a", b"b", b";", b"x", b"Y", b"ab", b"aa", b"bY", b"a;", b";Y", b"Yx", b"xx", b";;"]
-    one, end = made(text.format(most), tokens), len(tokens)
+    one, end = made(text, tokens, syntax), len(tokens)
     info = xgrammar.TokenizerInfo([*tokens, b"</s>"], stop_token_ids=[end])
-    theirs = xgrammar.Grammar.from_lark(text.format(most).replace(', stop=""', ""), tokenizer_info=info)
+    if syntax == "gbnf":
+        theirs = xgrammar.Grammar.from_ebnf(text)
+    else:
+        theirs = xgrammar.Grammar.from_lark(text.replace(', stop=""', ""), tokenizer_info=info)
     compiled = xgrammar.GrammarCompiler(info, cache_enabled=False).compile_grammar(theirs)
     bitmask = xgrammar.allocate_token_bitmask(1, end + 1)
-    chance = random.Random(most)
+    chance = random.Random(seed)
     for _ in range(6):
         matcher, written = xgrammar.GrammarMatcher(compiled), random_tokens(one, chance)[:12]
         for at in range(len(written) + 1):

@@ -227,8 +227,8 @@ def in_rule_layers(
                 target = found.target
             else:
                 found, which = entries.of(limit.later[same])
-                stays = place[np.minimum(found.target, states - 1)]
-                stays[found.target >= states] = -1
+                # No action leads to a later state.
+                stays = place[np.where(found.target < states, found.target, DEAD)]
                 target = np.where(stays < 0, found.target, limit.state(layer + 1, stays))
             parts.append(_Entries(found.owner, sources[which], target))
         owner, source, target = (np.concatenate(column) for column in zip(*parts, strict=True))

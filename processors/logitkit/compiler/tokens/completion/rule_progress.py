@@ -82,7 +82,7 @@ def rules_without_progress(
             break
         dead |= stuck
     if not _goes_on_outside(dfa, dead, inside):
-        numbers = " or ".join(str(limit.most) for limit in rule_limits)
+        numbers = " or ".join(str(limit.most) for limit in rule_limits if dead[limit.fresh].any())
         raise ConfigurationError(
             f"max_tokens={numbers} may be too few: where a rule with this limit begins, this many tokens of the vocabulary may "
             "not complete its text; raise max_tokens, or shorten the texts of the rule"

@@ -124,8 +124,8 @@ def test_masks_are_those_of_all_splits(parts: tuple[Part, ...], more: set[bytes]
         assert all(token in masks[ids[:at]] for at, token in enumerate((*ids, end)))
     assert all((end in mask) == (ids in texts) for ids, mask in masks.items())
     chance = random.Random(seed)
-    for ids in filter(None, (random_tokens(one, chance) for _ in range(WALKS))):
-        assert is_accepted(parts, [tokens[i] for i in ids])
+    for written in filter(None, (random_tokens(one, chance) for _ in range(WALKS))):
+        assert is_accepted(parts, [tokens[i] for i in written])
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])

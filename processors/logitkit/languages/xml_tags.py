@@ -44,7 +44,7 @@ class XmlTags(NamedTuple):
 
     def written(self, name: str) -> str:
         """Return how a name is written."""
-        return name.translate(str.maketrans(dict(self.escapes)))
+        return name.translate({ord(character): written for character, written in self.escapes})
 
     @property
     def tells_kinds(self) -> bool:

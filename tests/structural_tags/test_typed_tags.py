@@ -230,7 +230,8 @@ def test_xgrammar_accepts_the_same_values(style: str, schema: Any, data: st.Data
     constraint = lk.from_structural_tag(document(schema, style), VOCABULARY)
     for _ in range(4):
         value = values(schema, data.draw)
-        if isinstance(value, dict) and accepts(constraint, write(value)):
+        # XGrammar takes no escapes in a JSON string of limited length.
+        if isinstance(value, dict) and "\\" not in write(value) and accepts(constraint, write(value)):
             assert testing._is_grammar_accept_string(theirs, write(value)), (schema, value)
 
 

@@ -7,11 +7,11 @@ from typing import Literal
 import pytest
 
 from logitkit.errors import ConfigurationError, GrammarError
-from logitkit.grammars.dialects import ATTRIBUTES
 from logitkit.grammars.gbnf import read_gbnf
 from logitkit.grammars.read import read_grammar
 from logitkit.limits import DEFAULT_LIMITS
 
+KNOWN = "an attribute of a rule is one of capture, lazy, max_chars, max_tokens"
 PART = "a string, a class, a rule, a group, a repetition or |"
 
 # Each mistake with the line and the column of the error (None if it has no place) and the reason.
@@ -119,14 +119,49 @@ MISTAKES = [
     ),
     ("root ::= <x", 1, 10, "a special token is written <text> or <[id]>"),
     ("root ::= <[a]>", 1, 10, "a special token is written <text> or <[id]>"),
-    ('root ::= r\nr[lazy] ::= "a"', 2, 2, ATTRIBUTES),
+    ('root ::= r\nr[slow] ::= "a"', 2, 3, KNOWN),
+    ('root ::= r\nr[] ::= "a"', 2, 3, KNOWN),
+    ('root ::= r\nr[lazy, lazy] ::= "a"', 2, 9, "the attribute lazy is given twice"),
+    ('root ::= r\nr[lazy=1] ::= "a"', 2, 9, "lazy has no value"),
+    ('root ::= r\nr[capture=1] ::= "a"', 2, 12, 'a capture has a name, as in capture="name"'),
+    ('root ::= r\nr[max_chars] ::= "a"', 2, 12, "max_chars needs a number, as in max_chars=100"),
+    ('root ::= r\nr[max_tokens="a"] ::= "a"', 2, 17, "max_tokens needs a number, as in max_tokens=100"),
+    ('root ::= r\nr[lazy max_chars=1] ::= "a"', 2, 8, "a comma, or ] after the attributes of a rule, is missing"),
+    ('root ::= r\nr[max_chars=1] ::= "ab"', 2, 1, "the rule 'r' has no text with its attributes"),
+    (
+        'root ::= r\nr[temperature=0.5] ::= "a"',
+        2,
+        3,
+        (
+            "temperature changes how tokens are sampled, and not which texts are allowed; leave it out, and chain the grammar "
+            "with a processor such as Temperature"
+        ),
+    ),
+    (
+        'root ::= r\nr[lazy] ::= s\ns ::= "a" s | "b"',
+        2,
+        1,
+        (
+            "the rule 'r' has attributes, so it is one pattern, but it calls 's', which calls itself; leave out the attributes, "
+            "or write the rule without it"
+        ),
+    ),
+    (
+        'root ::= r\nr[lazy] ::= "a" <x>',
+        2,
+        1,
+        (
+            "the rule 'r' has attributes, so it is one pattern over text, but it has a special token; leave out the attributes, "
+            "or the token"
+        ),
+    ),
     (
         'root ::= r |\nr[max_tokens=5]::= "a"',
         2,
         1,
         "nothing stands before the definition of 'r'; for the empty text write \"\"",
     ),
-    ('root[lazy] ::= "a"', 1, 5, ATTRIBUTES),
+    ('root[fast] ::= "a"', 1, 6, KNOWN),
     (
         "root ::= /a+/",
         1,

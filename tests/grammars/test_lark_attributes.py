@@ -88,15 +88,20 @@ def test_capture_changes_no_text() -> None:
 
 
 MISTAKES = {
-    'start[]: "a"': (1, 7, "an attribute of a rule is one of capture, lazy, max_chars, stop, stop_capture, suffix"),
+    'start[]: "a"': (
+        1,
+        7,
+        "an attribute of a rule is one of capture, lazy, max_chars, max_tokens, stop, stop_capture, suffix",
+    ),
     'start[slow]: "a"': (1, 7, "an attribute of a rule is one of"),
     'start[lazy, lazy]: "a"': (1, 13, "the attribute lazy is given twice"),
     'start[lazy: "a"': (1, 11, "a comma, or ] after the attributes of a rule, is missing"),
     'start: A\nA[lazy]: "a"': (2, 2, "the terminal A has attributes"),
-    'start[max_tokens=3]: "a"': (1, 7, "max_tokens counts tokens"),
+    'start[max_tokens]: "a"': (1, 7, "max_tokens needs a number, as in max_tokens=100"),
+    'start[max_tokens=3]: "a" r\nr: "b"': (1, 26, "the terminal start contains the rule r"),
+    'start[stop="", suffix="b"]: "a"': (1, 6, "stop and suffix cannot be given together"),
     'start[temperature=0.7]: "a"': (1, 7, "chain the grammar with a processor such as Temperature"),
     'start[stop]: "a"': (1, 7, 'stop needs a marker, as in stop="</end>"'),
-    'start[stop=""]: "a"': (1, 12, "the marker is empty; leave stop out"),
     'start[stop="x", suffix="y"]: "a"': (1, 6, "stop and suffix cannot be given together"),
     'start[stop_capture="x"]: "a"': (1, 6, "stop_capture names a marker; give one"),
     'start[stop="x", stop_capture]: "a"': (1, 29, 'a name, as in stop_capture="name", is missing'),

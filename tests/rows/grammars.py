@@ -14,6 +14,10 @@ item ::= [a-z]+ | [0-9]+ | root
 PALINDROMES = r"""
 root ::= "a" root "a" | "b" root "b" | "[" root? "]" | ""
 """
+FEW_TOKENS = r"""
+start: "[" (item | start) "]" ("-" start)?
+item[max_tokens=2]: /[a-c]*[0-9]?/
+"""
 SUMS = """
 start: item (/[-]/ item)*
 item: NAME | "{" start "}" | "[" [start ("," start)*] "]" | "cat" item
@@ -65,6 +69,14 @@ ROWS: tuple[Row, ...] = (
         ids(b"a", b"a", b"a"),
         kind="branching",
         configurations=3,
+    ),
+    _row(
+        "of few tokens",
+        FEW_TOKENS,
+        (*ids(b"[", b"[", b"a", b"ab", b"]", b"]"), EOS, PAD),
+        ids(b"[", b"1", b"]", b"-", b"[", b"a"),
+        syntax="lark",
+        max_depth=4,
     ),
     _row(
         "regular",

@@ -62,6 +62,40 @@ CASES: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
         ],
     ),
     (
+        "kimi_k3_xml",
+        {**XML, "style": "kimi_k3_xml"},
+        [
+            '<|open|>argument key="name" type="string"<|sep|>Bob<|close|>argument<|sep|>',
+            (
+                '<|open|>argument key="name" type="string"<|sep|>B<|close|>argument<|sep|>'
+                '<|open|>argument key="age" type="number"<|sep|>3<|close|>argument<|sep|>'
+            ),
+        ],
+        [
+            "",
+            '<|open|>argument key="name" type="number"<|sep|>3<|close|>argument<|sep|>',
+            '<|open|>argument key="name" type="string"<|sep|>B<|close|>argument<|sep|>x',
+            (
+                '<|open|>argument key="name" type="string"<|sep|>B<|close|>argument<|sep|>'
+                '<|open|>argument key="age" type="integer"<|sep|>3<|close|>argument<|sep|>'
+            ),
+        ],
+    ),
+    (
+        "cohere_xml",
+        {**XML, "style": "cohere_xml"},
+        [
+            '<cofl:value name="name" type="raw">Bob</cofl:value>',
+            '<cofl:value name="name" type="raw">B</cofl:value><cofl:value name="age" type="json">3</cofl:value>',
+        ],
+        [
+            "",
+            '<cofl:value name="name" type="json">"Bob"</cofl:value>',
+            '<cofl:value type="raw">Bob</cofl:value>',
+            '<cofl:value name="name" type="raw">B</cofl:value><cofl:value name="age" type="raw">3</cofl:value>',
+        ],
+    ),
+    (
         "glm_xml",
         {**XML, "style": "glm_xml"},
         [

@@ -76,8 +76,11 @@ FORMATS: list[tuple[Any, str]] = [
         "format.json_schema is '{}'; allowed is a JSON Schema: an object, true",
     ),
     (
-        {"type": "json_schema", "json_schema": True, "style": "cohere_xml"},
-        "format.style is 'cohere_xml'; allowed is 'json', 'qwen_xml', 'minimax_xml', 'deepseek_xml', 'glm_xml'; other styles",
+        {"type": "json_schema", "json_schema": True, "style": "minimax_m3_xml"},
+        (
+            "format.style is 'minimax_m3_xml'; allowed is 'json', 'qwen_xml', 'minimax_xml', 'deepseek_xml', 'glm_xml', "
+            "'kimi_k3_xml', 'cohere_xml'; other styles are not supported"
+        ),
     ),
     ({"type": "json_schema", "json_schema": True, "any_order": 1}, "format.any_order is 1; allowed is true or false"),
     (

@@ -178,6 +178,11 @@ def of(*pieces: str) -> list[int]:
 TAG = {"begin": "<a>", "content": {"type": "any_text"}, "end": ";"}
 PERSON = {"type": "object", "properties": {"a": {"type": "integer"}}}
 XML = {"type": "json_schema", "json_schema": {**PERSON, "required": ["a"]}, "style": "qwen_xml"}
+KIMI = {"type": "json_schema", "json_schema": {"type": "object"}, "style": "kimi_k3_xml"}
+COHERE = {**XML, "style": "cohere_xml"}
+FIXED = {"type": "object", "properties": {"a": {"const": {"b": 1}}}, "required": ["a"]}
+UNIQUE = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
+SELF = {"type": "object", "properties": {"a": {"$ref": "#"}}}
 NUMBERS = {"a": {"type": "integer"}, "b": {"type": "integer"}}
 ANY_ORDER = {
     "type": "json_schema",
@@ -210,6 +215,18 @@ LISTED: list[tuple[dict[str, Any], tuple[str, ...], bool, bool]] = [
     ({"type": "any_text", "max_chars": 9}, ("<tool>",), False, True),
     ({"type": "regex", "pattern": "a.b"}, ("a\nb",), False, True),
     (XML, ("<parameter=a> 1\n</parameter>",), False, True),
+    (KIMI, ('<|open|>argument key="a" type="integer"<|sep|>1<|close|>argument<|sep|>',), False, True),
+    (KIMI, ('<|open|>argument key="a" type="number"<|sep|> 1<|close|>argument<|sep|>',), False, True),
+    (KIMI, ('<|open|>argument key="a" type="number"<|sep|>1<|close|>argument<|sep|>',), True, True),
+    (COHERE, ('<cofl:value name="a" type="json">1 </cofl:value>',), False, True),
+    (COHERE, ('<cofl:value name="a" type="json">1</cofl:value>',), True, True),
+    ({**COHERE, "json_schema": FIXED}, ('<cofl:value name="a" type="json">{"b":1}</cofl:value>',), False, True),
+    (
+        {**COHERE, "json_schema": FIXED},
+        ('<cofl:value name="a" type="dict"><cofl:value name="b" type="json">1</cofl:value></cofl:value>',),
+        True,
+        False,
+    ),
     (ANY_ORDER, ('{"b":1,"a":2}',), True, True),
     (ANY_ORDER, ('{"a":1,"a":2}',), False, True),
     (
@@ -260,6 +277,8 @@ READ: list[tuple[dict[str, Any], bool, bool]] = [
     ({"type": "sequence", "elements": [NESTED, {"type": "any_text"}]}, False, True),
     ({"type": "sequence", "elements": [{"type": "optional", "content": TAG}, LIMITED]}, False, True),
     ({"type": "const_string", "value": "a", "values": 3}, False, True),
+    ({**COHERE, "json_schema": UNIQUE}, False, True),
+    ({**COHERE, "json_schema": SELF}, False, True),
     ({"type": "any_text", "excludes": [""]}, False, True),
 ]
 

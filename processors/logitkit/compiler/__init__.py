@@ -39,5 +39,6 @@ target            The number of a state or a stack action, as tables have it.
 need, height      How many frames there must be room for: to complete a text from a state; for a stack action.
 cost              The least number of tokens that complete a text, from each state and frame (`tokens.completion`).
 mask key          All that a mask depends on: a state, the frames that a token may pop, free frames and spare tokens.
-layer             One of the targets of each state and token, if there are several; with `max_tokens`, the states after one token.
+layer             One of the targets of each state and token, if there are several. With `max_tokens`, the states after one, two
+                  and more tokens.
 """

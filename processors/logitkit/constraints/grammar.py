@@ -156,10 +156,16 @@ class Grammar(Constraint):
         """Return the automaton over bytes of a regular grammar.
 
         Raises:
-            ConfigurationError: The grammar nests without limit, or has a token whatever its text is.
+            ConfigurationError: The grammar nests without limit, has a token whatever its text is, or a rule with `max_tokens`.
         """
         with self._one_budget():
-            dfa = self._pushdown_dfa(self.rule_set())
+            rules = self.rule_set()
+            if rules.limits_tokens:
+                raise ConfigurationError(
+                    "this Grammar has a rule with max_tokens, so it cannot be combined with other text by its bytes; write the "
+                    "other text into the grammar, or leave out max_tokens"
+                )
+            dfa = self._pushdown_dfa(rules)
         if dfa.pushed or len(dfa.further):
             raise ConfigurationError(
                 "the texts of this Grammar nest without limit, so nothing can follow them; put it last"
@@ -216,7 +222,7 @@ class Grammar(Constraint):
     @lazy
     def _capturing(self) -> tuple[CapturingParser, dict[int, int]]:
         """The parser of complete outputs, and the number of each special token."""
-        rules = self.rule_set()
+        rules = self.rule_set().without_limits()
         bodies, special_tokens = self._bodies(rules)
         same = tuple([replace(rule, body=body) for rule, body in zip(rules.rules, bodies, strict=True)])
         number = {token: i for i, token in enumerate(special_tokens)}

@@ -79,7 +79,9 @@ def _sources(constraint: Constraint | None, place: Refused) -> tuple[Source, ...
             possible = [text for text in map(as_bytes, options) if text.startswith(written)]
             return tuple(_text(text) for text in possible[:LISTED])
         case Grammar(text):
-            return rule_sources(constraint.rule_set(), text, written.decode("utf-8", "ignore"), characters)
+            return rule_sources(
+                constraint.rule_set().without_limits(), text, written.decode("utf-8", "ignore"), characters
+            )
         case JsonSchema():
             return schema_sources(constraint.schema, written, rest, constraint.whitespace, constraint.resources)  # type: ignore[arg-type]
         case LanguageConstraint() | DescribedByLanguage():

@@ -6,6 +6,7 @@ checks          rules that are missing, that never end, or that nothing uses
 dialects        recognition of another notation
 gbnf            the reader of GBNF
 gbnf_arguments  the arguments of XGrammar's macros
+gbnf_attributes  attributes of rules, such as `name[lazy]`
 gbnf_bodies     what stands after `::=`
 gbnf_macros     XGrammar's macros, such as `Regex("...")`
 gbnf_terminals  its strings, classes and special tokens

@@ -135,9 +135,9 @@ class CapturingParser:
                 top.add((part[1], end) if end > part[1] else None)
                 if (marker := self.rules[part[0]].marker) is not None:
                     top.marker = self._marker_begin(chart, part[0], marker, part[1], end)
-                    if marker.name is not None:
+                    if marker.name is not None and top.marker is not None:
                         found.append((Capture(marker.name, [*range(top.marker, end)]), True))
-                    if marker.is_hidden:
+                    if marker.is_hidden and top.marker is not None:
                         hidden.update(range(top.marker, end))
             else:
                 stack.append(_OpenRule(part[0], part[1], _parts(chart, part)))
@@ -162,8 +162,8 @@ class CapturingParser:
                     return at
         return end
 
-    def _marker_begin(self, chart: Chart, rule: int, marker: RuleMarker, begin: int, end: int) -> int:
-        """Return where the marker at the end of a terminal begins: as late as possible."""
+    def _marker_begin(self, chart: Chart, rule: int, marker: RuleMarker, begin: int, end: int) -> int | None:
+        """Return where the marker at the end of a terminal begins: as late as possible. None: a limit of tokens came first."""
         if rule not in self._machines:
             body = TextLanguage.of_tree(marker.body, self.limits)
             if marker.max_chars is not None:
@@ -176,7 +176,7 @@ class CapturingParser:
             for at in reversed(bodies)
             if end in takewhile(lambda after: after <= end, ends_in(marker_machine, chart.symbols, at))
         )
-        return next(ending)
+        return next(ending, None)
 
 
 def _parts(chart: Chart, whole: _Span) -> Iterator[_Span]:

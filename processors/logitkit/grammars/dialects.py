@@ -9,12 +9,7 @@ from typing import Literal
 from logitkit.errors import PatternSyntaxError
 from logitkit.patterns import parse
 
-__all__ = ["ATTRIBUTES", "macros", "recognized"]
-
-ATTRIBUTES = (
-    "attributes in [...] after the name of a rule, such as lazy and max_tokens, are not supported; leave them out"
-)
-"""The warning about LLGuidance's attributes."""
+__all__ = ["macros", "recognized"]
 
 _MACROS = {
     "ExcludeToken": "write !<[10]> in GBNF",

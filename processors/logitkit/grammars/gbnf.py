@@ -17,9 +17,11 @@ from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.errors import GrammarError
 from logitkit.grammars.checks import checked_rule_set, defined_twice, no_start, undefined_rule
-from logitkit.grammars.dialects import ATTRIBUTES, recognized
+from logitkit.grammars.dialects import recognized
+from logitkit.grammars.gbnf_attributes import GbnfAttributes, read_attributes, with_attributes
 from logitkit.grammars.gbnf_bodies import GbnfBodyReader
 from logitkit.grammars.gbnf_terminals import ANY_CHARACTER, NAME, SPACE, SPACE_OR_NEWLINE
+from logitkit.grammars.lark.attributes import Attributes
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.patterns.charset import CharSet
@@ -39,7 +41,7 @@ def read_gbnf(text: str, start: str | None = None, limits: Limits = DEFAULT_LIMI
     without a body, an empty class, a range in reverse order, a count such as `{3,2}`, a rule without a finite text. `!<x>` is one
     token that is neither `<x>` nor EOS. Repeated by `*` or `+`, alone or in parentheses of its own, it is text, and special
     tokens but for `<x>`; so other text may follow inside a token. XGrammar's macros, such as `Regex("...")`, are read, and its
-    lookaheads `(=...)` are left out. LLGuidance's attributes, such as `name[lazy]`, are refused.
+    lookaheads `(=...)` are left out. Its attributes, such as `name[lazy]`, have their meaning in Lark's syntax.
 
     Args:
         text: The grammar.
@@ -84,6 +86,7 @@ class _GbnfReader(GbnfBodyReader):
     def __init__(self, text: str, limits: Limits) -> None:
         super().__init__(text, limits)
         self.defined: dict[int, GrammarRule] = {}
+        self.attributes: dict[int, Attributes] = {}
 
     def run(self, start: str) -> RuleSet:
         """Return the grammar."""
@@ -101,7 +104,9 @@ class _GbnfReader(GbnfBodyReader):
         if start not in self.numbers:
             raise no_start(start, names)
         rules = [self.defined[number] for number in range(len(self.first_mention))]
-        return checked_rule_set(self.text, rules, self.numbers[start], self.tokens)
+        checked = checked_rule_set(self.text, rules, self.numbers[start], self.tokens)
+        changed = with_attributes(rules, self.attributes, self.tokens, self.text, self.limits)
+        return replace(checked, rules=tuple(changed), tokens=tuple(self.tokens))
 
     def _read_rule(self) -> None:
         begin, found = self.at, NAME.match(self.text, self.at)
@@ -109,8 +114,9 @@ class _GbnfReader(GbnfBodyReader):
             self.unexpected("the name of a rule")
         self.name = found[0]
         self.at = found.end()
+        attributes = GbnfAttributes(Attributes(), None)
         if self.text.startswith("[", self.at):
-            raise GrammarError(ATTRIBUTES, self.text, self.at)
+            attributes, self.at = read_attributes(self.text, self.at, self.name)
         self.skip(SPACE)
         if not self.text.startswith("::=", self.at):
             self.unexpected(f"::= after the name {self.name!r}")
@@ -120,7 +126,9 @@ class _GbnfReader(GbnfBodyReader):
             raise defined_twice(self.name, self.defined[number].begin, self.text, begin)
         self.skip(SPACE_OR_NEWLINE)
         body, end = self.read_body(begin)
-        self.defined[number] = GrammarRule(self.name, body, begin, end)
+        self.defined[number] = GrammarRule(self.name, body, begin, end, capture=attributes.capture)
+        if attributes.texts != Attributes():
+            self.attributes[number] = attributes.texts
 
     def _define_negated(self) -> None:
         """Define the rule of each negated token: any other special token, and any character or any token with text."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from logitkit.compiler.bytes.limit_signs import is_limit
+from logitkit.compiler.grammars.limited_rules import without_signs
 from logitkit.patterns.syntax import Node
 
 __all__ = ["GrammarRule", "RuleMarker", "RuleSet"]
@@ -66,3 +68,15 @@ class RuleSet:
     start: int
     tokens: tuple[str | int, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def limits_tokens(self) -> bool:
+        """Whether a rule has a limit of tokens."""
+        return any(map(is_limit, self.tokens))
+
+    def without_limits(self) -> RuleSet:
+        """Return the rules for readers of texts, which do not count tokens: a rule may end wherever its limit may end it."""
+        if not self.limits_tokens:
+            return self
+        rules = [replace(rule, body=without_signs(rule.body, self.tokens)) for rule in self.rules]
+        return replace(self, rules=tuple(rules))

@@ -6,6 +6,7 @@ schemas            JSON values by schema, whose errors name their place
 grammars           context-free grammars
 json_strings       JSON strings whose value is a text of a grammar, or JSON again
 xml_arguments      the members of an object between tags (xml_members: their syntax tree; xml_tags, value_ends, raw_strings)
+nested_xml         the same with tags in tags, as Cohere's models write
 cdata              strings that are written in CDATA sections where they contain markup
 keyword_arguments  the members of an object as Python writes arguments with names
 text_fragments     raw text between tags as a fragment (limited_items: strings of which lines or words are limited)

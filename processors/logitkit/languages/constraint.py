@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logitkit.budget import one_budget, spent
+from logitkit.compiler.bytes.limit_signs import is_limit
 from logitkit.compiler.bytes.literal_overrides import BracketsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
@@ -117,6 +118,11 @@ class LanguageConstraint(Constraint):
             found = self._nested_dfa(counted=False)[0]
         else:
             dfa = self._grammar_dfa()[0]
+            if any(map(is_limit, dfa.special_tokens)):
+                raise ConfigurationError(
+                    "this language has a grammar with max_tokens in it, so it cannot be combined with other text by its bytes; "
+                    "put the other text into the language, as in sequence(grammar(...), ...)"
+                )
             if dfa.pushed:
                 raise ConfigurationError(
                     "this language has a grammar in it and nests without limit, so nothing can follow it; put it last, or put "

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from logitkit.compiler.bytes.limit_signs import is_limit
 from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.grammars.named import NamedGrammar, named_grammars
 from logitkit.grammars.read import GrammarSyntax, LarkLexer, read_grammar
@@ -37,7 +38,7 @@ class GrammarText(Language):
     @property
     def special_tokens(self) -> Iterator[str | int]:
         """The special tokens that the grammar names."""
-        return (token for token in self.rules.tokens if token not in (OTHERS, WHOLE))
+        return (token for token in self.rules.tokens if token not in (OTHERS, WHOLE) and not is_limit(token))
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree."""

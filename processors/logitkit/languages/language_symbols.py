@@ -91,14 +91,14 @@ class LanguageSymbols:
         if not without_text.any():
             excluded.add(OTHERS)
         numbers = [number for token, number in self._number.items() if token not in excluded]
-        numbers.append(self._whole())
+        numbers.append(self._sign(WHOLE))
         return Alternate(tuple([Characters(CharSet.single(number)) for number in numbers]))
 
-    def _whole(self) -> int:
-        """Return the symbol of any token with text that the language does not name, whatever its text is."""
-        if WHOLE not in self._special_tokens:
-            self._special_tokens.append(WHOLE)
-        return Symbol.special_token(self._special_tokens.index(WHOLE))
+    def _sign(self, number: int) -> int:
+        """Return the symbol of a number below those of tokens: of `WHOLE`, for any token with text, or a sign of a limit."""
+        if number not in self._special_tokens:
+            self._special_tokens.append(number)
+        return Symbol.special_token(self._special_tokens.index(number))
 
     @property
     def own_ids(self) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
+from logitkit.compiler.bytes.limit_signs import is_limit
 from logitkit.compiler.bytes.special_tokens import OTHERS, WHOLE
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.compiler.grammars.rules import Rules, check_trees
@@ -170,7 +171,9 @@ class LanguageWriter(LanguageSymbols):
 
     def _symbol(self, token: str | int) -> int:
         """Return the symbol of a special token of a grammar."""
-        return self._whole() if token == WHOLE else self._number[OTHERS if token == OTHERS else self.token(token)]
+        if isinstance(token, int) and (token == WHOLE or is_limit(token)):
+            return self._sign(token)
+        return self._number[OTHERS if token == OTHERS else self.token(token)]
 
     def rules(self, main: Node) -> Rules:
         """Return the whole language as the rules of a grammar, given its tree. Schemas are written without leaves and words.
@@ -180,8 +183,8 @@ class LanguageWriter(LanguageSymbols):
         """
         if self._limits:
             raise ConfigurationError(
-                "any_text(max_tokens=...) stands in one language with a grammar, in which tokens cannot be counted; leave out "
-                "one of them"
+                "any_text(max_tokens=...) stands in one language with a grammar, which only counts the tokens of its own rules; "
+                "write the text as a rule with max_tokens in Lark's syntax, or leave out max_tokens"
             )
         assert not self._words
         bodies = []

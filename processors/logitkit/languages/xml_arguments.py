@@ -56,6 +56,7 @@ class XmlArguments(Language):
     strings: StringSpelling = "json"
     cdata: tuple[str, ...] = ()
     member_order: MemberOrder = "schema"
+    escapes: tuple[tuple[str, str], ...] = ()
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -83,7 +84,7 @@ class XmlArguments(Language):
         before, after = self.begin.split(NAME)
         afters = tuple(after.replace(KIND, word) for word in self.kinds or (KIND, KIND))
         limits = self.free_of, self.raw_strings, self.parameter_names, self.cdata
-        return XmlTags(self.begin, before, afters, self.ends, self.separator, *limits)
+        return XmlTags(self.begin, before, afters, self.ends, self.separator, *limits, self.escapes)
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree.

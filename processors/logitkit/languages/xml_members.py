@@ -106,13 +106,16 @@ class XmlMembers:
 
     def _name(self, names: Names | str | None) -> Node | None:
         if isinstance(names, Names):
-            allowed = names.exact().language & texts_without(self.after_name, self.writer.limits)
+            allowed = names.exact().language
+            for character in {self.after_name, *dict(self.tags.escapes)}:
+                allowed &= texts_without(character, self.writer.limits)
             named = allowed - TextLanguage.of_texts([""], self.writer.limits)
             named = named if self.tags.names is None else named & names_matching(self.tags.names)
             return None if named.is_empty else named.machine()
         assert names is not None
         name = json.loads(names)
-        if not name or self.after_name in name:
+        written = self.tags.written(name)
+        if not name or self.after_name in written:
             raise UnsupportedSchema(
                 f"the name {name!r} cannot stand in the tag {self.tags.begin!r}: it is empty, or holds "
                 f"{self.after_name!r}, which ends it; use another name, or arguments as JSON",
@@ -125,7 +128,7 @@ class XmlMembers:
                 below("#", "properties", name),
                 None,
             )
-        return _plain(name)
+        return _plain(written)
 
     def _value(self, value: Conjunction) -> Node | None:
         """Return the tree of what follows a name: the rest of its tag, a value, and the end; None if there is no value."""

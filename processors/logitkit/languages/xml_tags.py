@@ -28,6 +28,7 @@ class XmlTags(NamedTuple):
         raw_strings: Which strings may be raw text, as in `ToolFormat`.
         names: A pattern that the names of members must match. None: any name is allowed.
         cdata: Texts that occur in raw text only within a CDATA section, as in `ToolFormat`.
+        escapes: Characters of the names in the schema, and how each is written. Other names do not have these characters.
     """
 
     begin: str
@@ -39,6 +40,11 @@ class XmlTags(NamedTuple):
     raw_strings: RawStrings = "any"
     names: str | None = None
     cdata: tuple[str, ...] = ()
+    escapes: tuple[tuple[str, str], ...] = ()
+
+    def written(self, name: str) -> str:
+        """Return how a name is written."""
+        return name.translate({ord(character): written for character, written in self.escapes})
 
     @property
     def tells_kinds(self) -> bool:

@@ -6,11 +6,13 @@ write it: nowhere, or by line breaks between tags.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from logitkit.json_schema.layout import Whitespace
 from logitkit.languages.combined import either, optional, sequence
 from logitkit.languages.language import Language
+from logitkit.languages.nested_xml import NestedXmlArguments
 from logitkit.languages.xml_arguments import xml_arguments
 
 __all__ = ["STYLES", "arguments_in"]
@@ -25,7 +27,8 @@ class _Tags(NamedTuple):
         separator: The text between two members.
         before: The text that may stand before the first member.
         after: The text that may stand after the last one.
-        kinds: The words for the two kinds of values.
+        kinds: The words for the two or six kinds of values.
+        escapes: Characters of names, and how each is written.
     """
 
     begin: str
@@ -33,7 +36,8 @@ class _Tags(NamedTuple):
     separator: str = ""
     before: str = ""
     after: str = ""
-    kinds: tuple[str, str] | None = None
+    kinds: tuple[str, ...] | None = None
+    escapes: tuple[tuple[str, str], ...] = ()
 
     def language(self, schema: object, whitespace: Whitespace, any_order: bool) -> Language:
         """Return the language of arguments that are written in this way."""
@@ -46,13 +50,14 @@ class _Tags(NamedTuple):
             kinds=self.kinds,
             any_order=any_order,
         )
+        members = replace(members, escapes=self.escapes)
         return sequence(optional(self.before), members, optional(self.after)) if self.before or self.after else members
 
 
 _DSML = '<｜DSML｜parameter name="{name}" string="{kind}">', "</｜DSML｜parameter>"
 
 # Each style with all ways to write it. A text is written in one way throughout.
-STYLES: dict[str, tuple[_Tags, ...]] = {
+_TAGS: dict[str, tuple[_Tags, ...]] = {
     "qwen_xml": (
         _Tags("<parameter={name}>\n", "\n</parameter>", "\n"),
         _Tags("<parameter={name}>", "</parameter>"),
@@ -69,7 +74,21 @@ STYLES: dict[str, tuple[_Tags, ...]] = {
         _Tags("<arg_key>{name}</arg_key>\n<arg_value>", "</arg_value>", "\n", before="\n", after="\n"),
         _Tags("<arg_key>{name}</arg_key><arg_value>", "</arg_value>"),
     ),
+    "kimi_k3_xml": (
+        _Tags(
+            '<|open|>argument key="{name}" type="{kind}"<|sep|>',
+            "<|close|>argument<|sep|>",
+            kinds=("string", "number", "boolean", "null", "object", "array"),
+            escapes=(("&", "&amp;"), ('"', "&quot;")),
+        ),
+    ),
 }
+
+# The style in which objects and arrays stand between tags as well.
+NESTED = "cohere_xml"
+
+STYLES = (*_TAGS, NESTED)
+"""The names of all styles."""
 
 
 def arguments_in(style: str, schema: object, whitespace: Whitespace, any_order: bool) -> Language:
@@ -85,4 +104,6 @@ def arguments_in(style: str, schema: object, whitespace: Whitespace, any_order: 
         ConfigurationError: No object satisfies the schema.
         UnsupportedSchema: The schema cannot be enforced exactly.
     """
-    return either(*(tags.language(schema, whitespace, any_order) for tags in STYLES[style]))
+    if style == NESTED:
+        return NestedXmlArguments(schema, whitespace, any_order)
+    return either(*(tags.language(schema, whitespace, any_order) for tags in _TAGS[style]))

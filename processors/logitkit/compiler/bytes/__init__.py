@@ -2,6 +2,7 @@
 
 byte_dfa, nested_dfa, pushdown_dfa             without a stack, for brackets, for grammars
 special_tokens                                 where tokens without text lead
+limit_signs                                    numbers in place of special tokens, for rules of few tokens
 nested_step, pushdown_step                     the effect of a byte in automata for brackets and for grammars, as numbers
 pushdown_views                                 which ways lead out of the states of a grammar's automaton
 stack_moves                                    the moves of both, in one form

@@ -1,6 +1,7 @@
 """Automata over the tokens of a vocabulary: the last step of the compiler.
 
 compile         from an automaton over bytes to one over tokens
+limited_rules   rules of a grammar that a limited number of tokens may write
 grammar_tokens  the same for an automaton that may look at a byte before it reads it
 tables          the result: where each class of tokens leads from each state, and stacks and counts beside states
 effects         the effect of each token in each state: classes of tokens, and actions on the stack

@@ -32,12 +32,14 @@ from logitkit.compiler.bytes.stack_moves import StackMoves
 from logitkit.compiler.bytes.transition_columns import TransitionColumns, starts
 from logitkit.compiler.tokens.compile import pushdown_automaton
 from logitkit.compiler.tokens.completion.grammar_min_tokens import grammar_min_tokens
+from logitkit.compiler.tokens.completion.rule_progress import rules_without_progress
 from logitkit.compiler.tokens.effects.action_numbering import ActionNumbering
 from logitkit.compiler.tokens.effects.action_table import ActionTable
 from logitkit.compiler.tokens.effects.suffix_columns import SuffixColumns
 from logitkit.compiler.tokens.effects.token_classes import IDS_A_STEP, classes_by_suffix
 from logitkit.compiler.tokens.effects.whole_tokens import ENTRIES_A_STEP, whole_tokens
-from logitkit.compiler.tokens.tables.stack_actions import StackActions
+from logitkit.compiler.tokens.limited_rules import in_rule_layers, with_rule_limits
+from logitkit.compiler.tokens.tables.stack_actions import FLAT, StackActions
 from logitkit.compiler.tokens.tables.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
@@ -125,12 +127,20 @@ def grammar_automaton(
         PatternTooLarge: A limit is exceeded.
     """
     _check_fits(dfa, max_depth, name)
-    if not (dfa.pushed or len(dfa.further) or _reads_beside_wholes(dfa)):
+    dfa, rule_limits = with_rule_limits(dfa, limits)
+    if rule_limits and complete_within:
+        raise ConfigurationError(
+            f"closing cannot count the tokens of the rules with max_tokens in {name}; leave out one of them"
+        )
+    if not rule_limits and not (dfa.pushed or len(dfa.further) or _reads_beside_wholes(dfa)):
         return pushdown_automaton(
             NestedDfa.of(finite_dfa(dfa)), vocabulary, limits, name, complete_within=complete_within
         )
     _check_spelled(dfa, vocabulary, name)
     found = _classes(dfa, vocabulary, limits)
+    if rule_limits:
+        found = found._replace(transitions=in_rule_layers(found.transitions, rule_limits, dfa.states, limits))
+        hopeless = rules_without_progress(dfa, found.transitions, rule_limits, found.actions, limits)
     layers = layers_of(found.transitions)
     if len(layers) > 1 and complete_within:
         raise ConfigurationError(
@@ -145,6 +155,8 @@ def grammar_automaton(
     made: list[TokenAutomaton] = []
     for layer in layers:
         table = ActionTable.of(found.outline, found.actions, layer, max_depth, dfa.frame_need)
+        if rule_limits:
+            table = table.without(hopeless)
         nesting = StackActions(
             dfa.frames,
             max_depth,
@@ -155,7 +167,7 @@ def grammar_automaton(
             min(table.pops, max_depth),
             grammar_min_tokens(dfa, table, limits, name) if complete_within else None,
         )
-        ends = finished if len(layers) == 1 else _finishing(layer, found.end_class, dfa.states)
+        ends = finished if len(layers) == 1 and not rule_limits else _finishing(layer, found.end_class, dfa.states)
         made.append(
             TokenAutomaton.of(
                 found.class_of,
@@ -164,7 +176,7 @@ def grammar_automaton(
                 dfa.start,
                 vocabulary.eos_ids,
                 vocabulary.pad_id,
-                nesting=nesting,
+                nesting=nesting if dfa.frames or len(layers) > 1 else FLAT,
                 end_class=found.end_class,
             )
         )

@@ -49,10 +49,16 @@ class LarkAttributeReader(LarkBodyReader):
         if token.text == "suffix":
             return replace(found, is_lazy=True, suffix=self.read_marker(token))
         if token.text == "stop":
+            if self.here.text == "=" and self.tokens[self.at + 1].text in ('""', '""i'):
+                # The rule ends at EOS, so it is not lazy.
+                self.at += 2
+                return replace(found, is_greedy=True)
             return replace(found, is_lazy=True, suffix=self.read_marker(token), is_stop=True)
         if token.text == "stop_capture":
             return replace(found, marker_name=self.read_capture("stop_capture"))
-        return replace(found, max_chars=self.read_max_chars(token))
+        if token.text == "max_tokens":
+            return replace(found, max_tokens=self.read_number(token, "tokens", 0))
+        return replace(found, max_chars=self.read_number(token, "characters", 1))
 
     def read_capture(self, attribute: str) -> str:
         """Read the name of a capture."""
@@ -79,12 +85,12 @@ class LarkAttributeReader(LarkBodyReader):
         assert isinstance(found, Call)
         return found.rule
 
-    def read_max_chars(self, token: LarkToken) -> int:
-        """Read the number of the attribute max_chars."""
+    def read_number(self, token: LarkToken, unit: str, least: int) -> int:
+        """Read the largest number of characters or tokens."""
         if not self.takes("="):
-            self.refuse("max_chars needs a number, as in max_chars=100", token)
+            self.refuse(f"{token.text} needs a number, as in {token.text}=100", token)
         number = self.here
-        found = self.integer("the largest number of characters")
-        if found < 1:
-            self.refuse("max_chars must be at least 1", number)
+        found = self.integer(f"the largest number of {unit}")
+        if found < least:
+            self.refuse(f"{token.text} must be at least {least}", number)
         return found

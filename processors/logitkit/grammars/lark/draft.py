@@ -75,6 +75,11 @@ class LarkDefinition:
         """Whether it is a terminal that ends as soon as it can."""
         return self.attributes is not None and self.attributes.is_lazy
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether it is a terminal of a limited number of tokens."""
+        return self.attributes is not None and bool(self.attributes.max_tokens)
+
 
 @dataclass(eq=False, slots=True)
 class Draft:

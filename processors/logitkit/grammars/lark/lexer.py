@@ -77,6 +77,7 @@ class Lexer:
         self.same = draft.same_terminals()
         self.warnings: list[str] = []
         self.competition = Competition(draft, start, self.same, terminals.may_be_empty, limits)
+        self._rivals = self._without_empty_limited(start)
         self._skipped = list(dict.fromkeys([self.same.get(n, n) for n in draft.ignored]))
         self.always = sum([1 << number for number in self._skipped])
         every = dict.fromkeys([*self.competition.terminals, *self._skipped])
@@ -119,11 +120,25 @@ class Lexer:
             The rivals, and further expressions with which a keyword competes, or keywords with which an expression does: a
             keyword competes with those after the same terminal anywhere. That makes fewer and smaller automata.
         """
-        others = self.competition.rivals(number) | self.always
+        others = self._rivals.rivals(number) | self.always
         further = self._names if self._words >> number & 1 else self._words
-        further &= self.competition.neighbours(number) & ~others
+        further &= self._rivals.neighbours(number) & ~others
         overlapping = self._overlapping_with(number)
         return [n for n in overlapping if others >> n & 1], [n for n in overlapping if further >> n & 1]
+
+    def _without_empty_limited(self, start: int) -> Competition:
+        """Return which terminals compete, if those with a limit of tokens are never empty.
+
+        Where such a terminal is empty, nothing follows with which it could go on. So it does not compete with what follows, and
+        must not forbid texts where the limit has ended it.
+        """
+        may_be_empty = self.terminals.may_be_empty
+        limited = {n for n in self.competition.terminals if self.draft.definitions[n].is_limited and may_be_empty(n)}
+        if not limited:
+            return self.competition
+        return Competition(
+            self.draft, start, self.same, lambda number: number not in limited and may_be_empty(number), self.limits
+        )
 
     def is_ignored(self, number: int) -> bool:
         """Whether a terminal is ignored."""

@@ -12,7 +12,10 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from logitkit.budget import one_budget
+from logitkit.compiler.bytes.limit_signs import LimitSigns
 from logitkit.compiler.bytes.pushdown_views import bits
+from logitkit.compiler.characters.symbols import Symbol
+from logitkit.compiler.grammars.limited_rules import with_signs
 from logitkit.errors import ConfigurationError, GrammarError, UnsupportedSchema
 from logitkit.grammars.checks import checked_rule_set, no_start, undefined_rule
 from logitkit.grammars.dialects import recognized
@@ -29,7 +32,7 @@ from logitkit.grammars.named import NamedGrammar
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.patterns.construction import alternate, concatenate
-from logitkit.patterns.syntax import Call, Empty, Node, Repeat
+from logitkit.patterns.syntax import Alternate, Call, Empty, Graph, Machine, Node, Repeat
 
 __all__ = ["LarkLexer", "read_lark"]
 
@@ -125,6 +128,7 @@ class _LarkReader:
         self.terminals = Terminals(draft, limits, in_order, any_split, self.nested)
         self.lexer: Lexer | _AnySplit
         self.reached: dict[int, int] = {}
+        self.signs: dict[LimitSigns, tuple[int, ...]] = {}
         self.schema_warnings: list[str] = []
 
     def read_nested(self, text: str, around: tuple[str, ...]) -> RuleSet:
@@ -164,7 +168,7 @@ class _LarkReader:
             if definition.kind in ("json", "lark"):
                 body: Node = Empty()
             elif is_terminal:
-                body = self.with_ignored(number, self.lexer.tree(number))
+                body = self.with_ignored(number, self.limited(number, self.lexer.tree(number)))
             else:
                 assert definition.body is not None
                 for called, _ in definition.references:
@@ -216,6 +220,22 @@ class _LarkReader:
             rules += self.nested.rules(number, len(rules), self.terminals.number_tokens(found.tokens))
             self.limits.check_states(len(rules))
             self.schema_warnings += found.warnings
+
+    def limited(self, number: int, tree: Node) -> Node:
+        """Return the tree of a terminal with the signs of its limit of tokens, if it has one."""
+        definition = self.draft.definitions[number]
+        if not definition.is_limited:
+            return tree
+        assert definition.attributes is not None
+        assert definition.attributes.max_tokens is not None
+        signs = LimitSigns.of(definition.attributes.max_tokens)
+        if signs not in self.signs:
+            numbers = self.terminals.number_tokens(signs)
+            self.signs[signs] = tuple([Symbol.special_token(number) for number in numbers])
+        assert isinstance(tree, Machine | Graph)
+        found = with_signs(tree, self.signs[signs])
+        cut = self.terminals.cut(number)
+        return found if cut is None else Alternate((found, with_signs(cut, self.signs[signs], whole=False)))
 
     def with_ignored(self, number: int | None, tree: Node) -> Node:
         """Return a terminal, or nothing for None, and the ignored terminals after it."""

@@ -21,7 +21,7 @@ from logitkit.compiler.characters.assertions import has_assertions
 from logitkit.compiler.characters.first_match import finds_all, first_match_dfa, is_unambiguous
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import GrammarError, PatternSyntaxError
-from logitkit.grammars.lark.attributes import shortest_texts
+from logitkit.grammars.lark.attributes import cut_texts, shortest_texts
 from logitkit.grammars.lark.draft import Draft, LarkDefinition, has_lazy_quantifiers, with_calls_replaced
 from logitkit.grammars.lark.lexeme import EdgeAssertion, Lexeme, asserting_lexeme
 from logitkit.grammars.lark.literals import Literals
@@ -75,6 +75,7 @@ class Terminals:
         self._measures: dict[int, Measure] = {}
         self._finished: dict[int, Node] = {}
         self._lexemes: dict[int, Lexeme] = {}
+        self._cut: dict[int, Machine] = {}
 
     @property
     def tokens(self) -> list[str | int]:
@@ -99,6 +100,10 @@ class Terminals:
             tree = self._trees[number]
             self._finished[number] = self.lexeme(number).tree() if _is_special(tree) else tree
         return self._finished[number]
+
+    def cut(self, number: int) -> Machine | None:
+        """Return the texts before the marker of a rule that a limit of tokens may end there; None: it has no such texts."""
+        return self._cut.get(number)
 
     def measure(self, number: int) -> Measure:
         """Return the measure of a terminal. Raises as `tree` does."""
@@ -203,7 +208,7 @@ class Terminals:
                 self.limits.spend(_TERMINAL_STEPS)
                 is_literal = definition.body is None
                 self._trees[user], self._measures[user] = (
-                    self._literals.node(definition) if is_literal else self._joined(definition)
+                    self._literals.node(definition) if is_literal else self._joined(user, definition)
                 )
                 del path[user]
 
@@ -218,7 +223,7 @@ class Terminals:
         if kind in reasons:
             raise GrammarError(f"the terminal {user.name} contains {reasons[kind]}", self.draft.grammar, position)
 
-    def _joined(self, definition: LarkDefinition) -> tuple[Node, Measure]:
+    def _joined(self, number: int, definition: LarkDefinition) -> tuple[Node, Measure]:
         """Return the tree of a terminal whose parts have been built, and its measure."""
         assert definition.body is not None
         parts = {used: self._small(used) for used, _ in definition.references}
@@ -226,7 +231,7 @@ class Terminals:
         if definition.kind == "both":
             return self._both(definition, parts), measure
         if definition.attributes is not None:
-            return self._with_attributes(definition, parts), measure._replace(text=None)
+            return self._with_attributes(number, definition, parts), measure._replace(text=None)
         return with_calls_replaced(ordered, parts.__getitem__), measure
 
     def _both(self, definition: LarkDefinition, parts: dict[int, Node]) -> Machine:
@@ -240,7 +245,7 @@ class Terminals:
             self._refuse("no text is in all operands of &", definition)
         return language.machine()
 
-    def _with_attributes(self, definition: LarkDefinition, parts: dict[int, Node]) -> Machine:
+    def _with_attributes(self, number: int, definition: LarkDefinition, parts: dict[int, Node]) -> Machine:
         """Return the tree of a rule that attributes make one terminal."""
         assert definition.body is not None
         assert definition.attributes is not None
@@ -254,9 +259,13 @@ class Terminals:
             definition.marker = RuleMarker(
                 tree, attributes.max_chars, suffix, attributes.marker_name, attributes.is_stop
             )
+        if definition.attributes.max_tokens == 0:
+            return Machine(((),), (True,))
         texts = shortest_texts(tree, definition.attributes, suffix, self.limits)
         if texts.is_empty:
             self._refuse(f"{definition.name} has no text with its attributes", definition)
+        if definition.attributes.max_tokens is not None and suffix is not None:
+            self._cut[number] = cut_texts(tree, definition.attributes, texts, self.limits)
         return texts.machine()
 
     def _small(self, number: int) -> Node:

@@ -16,6 +16,7 @@ import ctypes
 import gc
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -82,6 +83,29 @@ def in_transformers(rows: int) -> dict[str, tuple[Call, Call]]:
         assert torch.equal(ours(), reference()), f"{name} differs"
         found[name] = ours, reference
     return found
+
+
+def in_guidance(rows: int) -> dict[str, tuple[Call, Call]]:
+    """Return calls of ours, on a copy, and of transformers, which agree; the second pass of the model takes no time."""
+    import transformers as hf
+    from transformers.modeling_outputs import CausalLMOutput
+
+    prompts, _ = texts(rows)
+    logits, second = logits_of(rows, "float32"), logits_of(rows, "float32").flip(1)
+    output, processor = CausalLMOutput(logits=second[:, None]), lk.Guidance(1.5)
+    context = replace(lk.Context.of(prompts.tolist(), COLUMNS), guidance_logits=second)
+    state = processor.init_state(context)
+    model: Any = lambda *_, **__: output  # noqa: E731 - typed, since transformers asks for a model
+
+    def ours() -> Tensor:
+        return processor.process_logits(state, logits.clone(), context)[1]
+
+    def reference() -> Tensor:
+        # A new one each time, because its attention mask grows at every call.
+        return hf.UnbatchedClassifierFreeGuidanceLogitsProcessor(1.5, model)(prompts, logits)  # type: ignore[no-any-return]
+
+    torch.testing.assert_close(ours(), reference(), rtol=1e-5, atol=1e-4)
+    return {"Guidance(1.5)": (ours, reference)}
 
 
 def in_watermarks(rows: int) -> dict[str, tuple[Call, Call]]:
@@ -201,7 +225,11 @@ def main() -> None:
     print("| processor, rows | theirs, us | ours on a copy, us | ours / theirs | theirs again / theirs |")
     print("|---|---|---|---|---|")
     for rows in (1, 8):
-        ordinary = {} if arguments.watermarks else in_transformers(rows) | (in_llama_cpp() if rows == 1 else {})
+        ordinary = (
+            {}
+            if arguments.watermarks
+            else in_transformers(rows) | in_guidance(rows) | (in_llama_cpp() if rows == 1 else {})
+        )
         cases = in_watermarks(rows) if arguments.watermarks else ordinary
         for name, (ours, theirs) in cases.items():
             us = minima({"theirs": theirs, "ours": ours, "again": theirs}, rounds)

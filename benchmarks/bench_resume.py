@@ -30,7 +30,7 @@ from logitkit.batching.batch import BatchedRequests
 from logitkit.batching.entering import NewRequest
 from logitkit.batching.steps import steps_of
 from logitkit.errors import ConfigurationError
-from tests.registry import EOS, ROWS, TOKENS, Row, vocabulary
+from tests.registry import EOS, ONE_PASS, TOKENS, Row, vocabulary
 
 OUTPUT = 8_000
 PROMPT = [3, 4, 5] * 40
@@ -73,7 +73,7 @@ def found() -> Iterator[Found]:
     load = os.getloadavg()[0]
     rows: Found = {}
     yield rows
-    if len(rows) > sum(has_steps(row) for row in ROWS):
+    if len(rows) > sum(has_steps(row) for row in ONE_PASS):
         loads = f"load {load:.1f} at the beginning and {os.getloadavg()[0]:.1f} at the end"
         conditions = f"{processor()}, time of one thread; medians of {ROUNDS}; {loads}; commit {commit()}"
         publish({"conditions": conditions, "rows": rows})
@@ -126,7 +126,7 @@ def output(row: Row) -> list[int]:
     return said
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if has_steps(row)], ids=str)
+@pytest.mark.parametrize("row", [row for row in ONE_PASS if has_steps(row)], ids=str)
 def test_resume(row: Row, benchmark: BenchmarkFixture, tables: Tables, found: Found) -> None:
     found[row.name] = measure(row.name, row.make(wide()), output(row), benchmark, tables)
 

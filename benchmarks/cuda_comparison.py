@@ -26,7 +26,7 @@ import logitkit as lk
 from logitkit.kernels.kernel import Kernel
 from logitkit.protocol import leaves
 from tests import continue_saved
-from tests.batches import COLUMNS, MAX_LENGTH, Batch, Result, run, step
+from tests.batches import COLUMNS, MAX_LENGTH, Batch, Result, processed, run, step
 from tests.kernels.compiling import Variant, compiled, recorded
 from tests.kernels.walks import DTYPES, Walk, batches
 from tests.registry import ROWS, Row, vocabulary
@@ -90,12 +90,12 @@ def on_device(batch: Batch, processor: lk.Processor[Any]) -> tuple[Any, list[Ten
     state = processor.init_state(context)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        state, first = processor.process_logits(state, logits[0].clone(), context)
+        state, first = processed(processor, state, logits[0].clone(), context)
         out = [first]
         for t in range(batch.steps):
             state = processor.advance(state, tokens[:, t])
             context = step(context, tokens[:, t])
-            state, now = processor.process_logits(state, logits[t + 1].clone(), context)
+            state, now = processed(processor, state, logits[t + 1].clone(), context)
             out.append(now)
     finally:
         torch.cuda.set_sync_debug_mode("default")
@@ -109,11 +109,11 @@ def replayed(batch: Batch, processor: lk.Processor[Any]) -> tuple[Any, Tensor]:
 
     def whole() -> tuple[Any, Tensor]:
         after = processor.advance(state, tokens)
-        return after, processor.process_logits(after, logits.copy_(given), context)[1]
+        return after, processed(processor, after, logits.copy_(given), context)[1]
 
-    graph, (after, processed) = captured(whole)
+    graph, (after, found) = captured(whole)
     graph.replay()
-    return after, processed
+    return after, found
 
 
 def compared(row: Row, dtype: torch.dtype, has_kernels: bool) -> list[Difference]:
@@ -123,7 +123,7 @@ def compared(row: Row, dtype: torch.dtype, has_kernels: bool) -> list[Difference
     try:
         # The first step brings tables to the device.
         context = lk.Context.of(batch.prompts, COLUMNS, device=DEVICE, max_length=MAX_LENGTH)
-        row.processor.process_logits(row.processor.init_state(context), batch.logits[0].to(DEVICE), context)
+        processed(row.processor, row.processor.init_state(context), batch.logits[0].to(DEVICE), context)
         found = differences_of(name, wanted.logits, wanted, *on_device(batch, row.processor))
         if has_kernels:
             state, logits = replayed(batch, row.processor)
@@ -178,7 +178,7 @@ def needed() -> list[Variant]:
                 before = len(launches)
                 context = batch.context()
                 state = row.processor.advance(row.processor.init_state(context), batch.tokens)
-                row.processor.process_logits(state, torch.zeros(len(batch.prompts), COLUMNS, dtype=dtype), context)
+                processed(row.processor, state, torch.zeros(len(batch.prompts), COLUMNS, dtype=dtype), context)
                 if len(launches) == before:
                     break
         for processors in batches(vocabulary()).values():

@@ -15,6 +15,7 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.protocol import leaves
+from logitkit.protocol.processor import reads_guidance
 from tests.registry import Row
 
 COLUMNS = 72
@@ -66,16 +67,29 @@ def step(context: lk.Context, tokens: Tensor) -> lk.Context:
     return replace(context, lengths=context.lengths + (tokens >= 0))
 
 
+def with_guidance(processor: lk.Processor[Any], context: lk.Context, logits: Tensor) -> lk.Context:
+    """Return the context of a step with logits of a second pass, if the processor reads them.
+
+    They are a function of the logits of each row, so rows may be selected and batches joined: the same in reverse.
+    """
+    return replace(context, guidance_logits=logits.flip(1)) if reads_guidance(processor) else context
+
+
+def processed(processor: lk.Processor[Any], state: Any, logits: Tensor, context: lk.Context) -> tuple[Any, Tensor]:
+    """Return the result of `process_logits`, with logits of a second pass if the processor reads them."""
+    return processor.process_logits(state, logits, with_guidance(processor, context, logits))
+
+
 def run(processor: lk.Processor[Any], batch: Batch, state: Any = None, context: lk.Context | None = None) -> Result:
     """Run a batch step by step, from the prompt or from a state."""
     context = batch.context() if context is None else context
     state = processor.init_state(context) if state is None else state
-    state, first = processor.process_logits(state, batch.logits[0].clone(), context)
+    state, first = processed(processor, state, batch.logits[0].clone(), context)
     out = [first]
     for t in range(batch.steps):
         state = processor.advance(state, batch.tokens[:, t])
         context = step(context, batch.tokens[:, t])
-        state, now = processor.process_logits(state, batch.logits[t + 1].clone(), context)
+        state, now = processed(processor, state, batch.logits[t + 1].clone(), context)
         out.append(now)
     return Result(state, out)
 

@@ -23,7 +23,7 @@ from tests.rows import (
 )
 from tests.rows.row import BOS, EOS, PAD, TOKENS, Row, ids, vocabulary
 
-__all__ = ["BOS", "EOS", "PAD", "ROWS", "TOKENS", "Row", "ids", "of_kind", "vocabulary"]
+__all__ = ["BOS", "EOS", "ONE_PASS", "PAD", "ROWS", "TOKENS", "Row", "ids", "of_kind", "vocabulary"]
 
 ROWS: tuple[Row, ...] = (
     *automata.ROWS,
@@ -42,6 +42,9 @@ ROWS: tuple[Row, ...] = (
     *watermarks.ROWS,
     *chains.ROWS,
 )
+
+# Those that every engine runs: they read no logits of a second pass.
+ONE_PASS = tuple(row for row in ROWS if not row.guided)
 
 
 def of_kind(kind: str) -> Sequence[Row]:

@@ -29,6 +29,7 @@ from tests.batches import (
     batches,
     joined,
     logits_of,
+    processed,
     run,
     same_bits,
     same_logits,
@@ -36,6 +37,7 @@ from tests.batches import (
     same_state,
     step,
     tensor_path,
+    with_guidance,
 )
 from tests.examples import CI, examples
 from tests.registry import EOS, ROWS, Row, of_kind, vocabulary
@@ -70,7 +72,7 @@ def test_nothing_given_is_changed_but_logits(row: Row, data: st.DataObject) -> N
         assert same_state(state, state_before)
         assert torch.equal(tokens, batch.tokens[:, t])
         state_before = copy.deepcopy(after)
-        processor.process_logits(after, batch.logits[t].clone(), context)
+        processed(processor, after, batch.logits[t].clone(), context)
         assert same_state(after, state_before)
         state = after
     assert contents(processor) == before
@@ -87,7 +89,8 @@ def test_structure_dtype_and_shape_are_kept(row: Row, data: st.DataObject) -> No
     state = init_checked(row.processor, context)
     for t in range(batch.steps):
         state = advance_checked(row.processor, state, batch.tokens[:, t])
-        logits = process_checked(row.processor, state, batch.logits[t].clone(), context)
+        seen = with_guidance(row.processor, context, batch.logits[t])
+        logits = process_checked(row.processor, state, batch.logits[t].clone(), seen)
         assert logits.dtype == batch.logits.dtype
         assert logits.shape == batch.logits[t].shape
         assert all(leaf.shape[0] == context.batch_size for leaf in leaves(state))
@@ -102,10 +105,10 @@ def test_there_may_be_no_rows(row: Row) -> None:
     context = lk.select_context(context, none)
     for tokens in (none, none[:, None], torch.zeros((0, 0), dtype=torch.int64)):
         state = row.processor.advance(state, tokens)
-    assert row.processor.process_logits(state, torch.zeros(0, COLUMNS), context)[1].shape == (0, COLUMNS)
+    assert processed(row.processor, state, torch.zeros(0, COLUMNS), context)[1].shape == (0, COLUMNS)
     with tensor_path():
         state = row.processor.advance(state, none)
-        assert row.processor.process_logits(state, torch.zeros(0, COLUMNS), context)[1].shape == (0, COLUMNS)
+        assert processed(row.processor, state, torch.zeros(0, COLUMNS), context)[1].shape == (0, COLUMNS)
 
 
 @every_row
@@ -271,7 +274,7 @@ def test_logits_narrower_than_the_vocabulary_are_refused(row: Row, tensors: bool
     state = row.processor.init_state(context)
     path = tensor_path() if tensors else nullcontext()
     with path, pytest.raises(VocabularyError, match=r"71 columns.*72 ids"):
-        row.processor.process_logits(state, torch.zeros(1, COLUMNS - 1), context)
+        processed(row.processor, state, torch.zeros(1, COLUMNS - 1), context)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.masks and not row.compares], ids=str)
@@ -280,7 +283,7 @@ def test_the_runs_of_the_registry_are_legal(row: Row) -> None:
         context = lk.Context.of([[]], COLUMNS)
         state = row.processor.init_state(context)
         for token in tokens:
-            _, logits = row.processor.process_logits(state, torch.ones(1, COLUMNS), context)
+            _, logits = processed(row.processor, state, torch.ones(1, COLUMNS), context)
             assert not logits[0, token].isinf()
             assert not row.sized or logits.isneginf().any()
             state = row.processor.advance(state, torch.tensor([token]))

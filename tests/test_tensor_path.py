@@ -26,6 +26,7 @@ from tests.batches import (
     same_state,
     step,
     tensor_path,
+    with_guidance,
 )
 from tests.examples import examples, of_all
 from tests.registry import EOS, ROWS, Row, ids, of_kind, vocabulary
@@ -72,7 +73,8 @@ def test_a_compiled_graph_gives_the_same(kind: str) -> None:
         wanted = run(processor, together, state, context)
         for t in range(together.steps):
             context = step(context, together.tokens[:, t])
-            state, logits = one_step(state, together.tokens[:, t], together.logits[t + 1].clone(), context)
+            seen = with_guidance(processor, context, together.logits[t + 1])
+            state, logits = one_step(state, together.tokens[:, t], together.logits[t + 1].clone(), seen)
             assert same_bits(logits, wanted.logits[t + 1])
         assert same_state(state, wanted.state)
         others = [lk.Regex(f"[a-z]{{{n + length}}}", vocabulary()) for length in range(50, 53)]

@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException
 import logitkit as lk
 from logitkit.composition import EngineLogits
 from logitkit.errors import ProcessorError
+from tests.batches import processed, with_guidance
 from tests.examples import CI
 from tests.fake_cuda import CopiedToDevice, NoCopies, fake_cuda
 from tests.registry import EOS, PAD, ROWS, TOKENS, Row
@@ -36,11 +37,11 @@ def test_a_step_reads_nothing_on_the_host(row: Row) -> None:
         context = lk.Context.of([[1, 2], [3]], vocabulary_size=COLUMNS, device=device, max_length=64)
         state = processor.init_state(context)
         # The first step brings tables to the device; no later one may wait for the host.
-        processor.process_logits(state, torch.zeros(2, COLUMNS, device=device), context)
+        processed(processor, state, torch.zeros(2, COLUMNS, device=device), context)
         with NoCopies():
             for shape in ((2,), (2, 3)):
                 state = processor.advance(state, torch.zeros(shape, dtype=torch.int64, device=device))
-                state, logits = processor.process_logits(state, torch.zeros(2, COLUMNS, device=device), context)
+                state, logits = processed(processor, state, torch.zeros(2, COLUMNS, device=device), context)
         assert {leaf.device.type for leaf in (logits, *leaves(state))} == {"cuda"}
 
 
@@ -49,10 +50,11 @@ def test_broken_logits_are_noticed_without_reading_any(row: Row) -> None:
     processor = row.make(
         lk.Vocabulary(TOKENS, eos_ids=[EOS], size=COLUMNS, pad_id=PAD, special={"<s>": 0, "</s>": EOS})
     )
-    process = EngineLogits(processor)
+    process = EngineLogits(processor, guided=True)
     with fake_cuda() as device:
         context = lk.Context.of([[1, 2], [3]], vocabulary_size=COLUMNS, device=device, max_length=64)
         state = processor.init_state(context)
+        context = with_guidance(processor, context, torch.zeros(2, COLUMNS, device=device))
         process(state, torch.zeros(2, COLUMNS, device=device), context, [EOS])
         with NoCopies():
             logits = process(state, torch.zeros(2, COLUMNS, device=device), context, [EOS])
@@ -68,7 +70,7 @@ def test_a_step_on_the_host_says_so(row: Row) -> None:
         context = lk.Context.of([[1, 2]], vocabulary_size=COLUMNS, device=device)
         state = row.processor.init_state(context)
         with pytest.raises(ProcessorError, match="cannot be part of a compiled graph"):
-            row.processor.process_logits(state, torch.zeros(1, COLUMNS, device=device), context)
+            processed(row.processor, state, torch.zeros(1, COLUMNS, device=device), context)
         if isinstance(row.processor, lk.JsonSchema):
             with pytest.raises(ProcessorError, match=r"'uniqueItems'.*cannot be part of a compiled graph"):
                 row.processor.advance(state, torch.zeros(1, dtype=torch.int64, device=device))

@@ -57,6 +57,7 @@ if typing.TYPE_CHECKING:
     from logitkit.sampling.dynamic_temperature import DynamicTemperature as DynamicTemperature
     from logitkit.sampling.epsilon_cutoff import EpsilonCutoff as EpsilonCutoff
     from logitkit.sampling.eta_cutoff import EtaCutoff as EtaCutoff
+    from logitkit.sampling.guidance import Guidance as Guidance
     from logitkit.sampling.min_p import MinP as MinP
     from logitkit.sampling.p_less import PLess as PLess
     from logitkit.sampling.quadratic_smoothing import QuadraticSmoothing as QuadraticSmoothing
@@ -123,6 +124,7 @@ __all__ = [
     "ForcedTokens",
     "FrequencyPenalty",
     "Grammar",
+    "Guidance",
     "GumbelWatermark",
     "Intersection",
     "JsonSchema",

@@ -50,6 +50,7 @@ MODULES = {
     "DynamicTemperature": "sampling.dynamic_temperature",
     "EpsilonCutoff": "sampling.epsilon_cutoff",
     "EtaCutoff": "sampling.eta_cutoff",
+    "Guidance": "sampling.guidance",
     "MinP": "sampling.min_p",
     "PLess": "sampling.p_less",
     "QuadraticSmoothing": "sampling.quadratic_smoothing",

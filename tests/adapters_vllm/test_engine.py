@@ -72,6 +72,10 @@ def test_a_refused_request_harms_no_other(llm: Any) -> None:
     size = llm.llm_engine.model_config.get_vocab_size()
     with pytest.raises(VLLMValidationError, match=rf"config\['ban_tokens'\]\[0\] is {size}"):
         engine.generate(llm, [("a", {"extra_args": {"logitkit": {"ban_tokens": [size]}}})])
+    with pytest.raises(
+        VLLMValidationError, match="Guidance reads the logits of a second pass, which a server does not have"
+    ):
+        engine.generate(llm, [("a", {"extra_args": {"logitkit": {"guidance": 1.5}}})])
     assert engine.generate(llm, [REQUESTS[2]])[0].text in {"yes", "no", "perhaps not"}
 
 

@@ -116,6 +116,12 @@ def test_arguments_of_a_chat_template_are_not_a_place_either(client: openai.Open
     ask(client, "chat", {"chat_template_kwargs": {"enable_thinking": False, "regex": "a"}})
 
 
+@pytest.mark.parametrize("endpoint", ["completions", "chat", "responses"])
+def test_a_server_refuses_guidance(client: openai.OpenAI, endpoint: str) -> None:
+    with pytest.raises(openai.BadRequestError, match="Guidance reads the logits of a second pass, which a server does"):
+        ask(client, endpoint, {"vllm_xargs": {"logitkit": '{"guidance": 1.5}'}})
+
+
 def ask(client: openai.OpenAI, endpoint: str, body: dict[str, Any]) -> Any:
     if endpoint == "completions":
         return client.completions.create(model="demo", prompt="a", max_tokens=4, extra_body=body)

@@ -60,6 +60,21 @@ def own_session() -> Any:
     return Session(model(), tokenizer())
 
 
+def test_guidance_is_refused(llm: Any, session: Any) -> None:
+    from logitkit_adapters.vllm import Session, generate_typed
+
+    guidance = lk.chain(lk.Guidance(1.5), lk.TopK(5))
+    for call in (
+        lambda: Session(llm, processor=guidance),
+        lambda: session.generate(PROMPT, max_new_tokens=2, processor=guidance),
+        lambda: generate_typed(llm, None, PROMPT, bool, processor=guidance),
+    ):
+        with pytest.raises(
+            ConfigurationError, match="Guidance reads the logits of a second pass, which vLLM does not have"
+        ):
+            call()
+
+
 @pytest.mark.parametrize("kind", ["free", "pattern", "configuration"])
 def test_log_probs_are_those_of_transformers(session: Any, kind: str) -> None:
     from tests.adapters.demo import vocabulary

@@ -17,6 +17,7 @@ from hypothesis.strategies import DrawFn
 import logitkit as lk
 from logitkit.configuration import CHAIN, KINDS
 from logitkit.errors import LogitkitError
+from tests.batches import processed
 from tests.campaigns.campaign import Campaign, drawn
 from tests.configuration.test_round_trip import WRITTEN
 from tests.json_schema.generated import schemas
@@ -187,7 +188,7 @@ def check(case: str, tried: Counter[str]) -> None:
     )
     context = lk.Context.of([[3, 4], [5]], COLUMNS, max_length=64)
     state = made.advance(made.init_state(context), torch.tensor([5, 6]))
-    logits = made.process_logits(state, torch.zeros(2, COLUMNS), context.at(context.lengths + 1))[1]
+    logits = processed(made, state, torch.zeros(2, COLUMNS), context.at(context.lengths + 1))[1]
     assert not logits.isnan().any(), "a logit is NaN"
     tried["made, run for a step"] += 1
 

@@ -10,7 +10,7 @@ import torch
 import logitkit as lk
 from tests.adapters.demo import model, tokenizer, vocabulary
 from tests.examples import CI
-from tests.registry import ROWS
+from tests.registry import ONE_PASS
 
 PROMPTS = 20
 # CI compares all of them; a run by hand compares the first ones, which a constraint changes at once if it can.
@@ -60,7 +60,7 @@ def _chains() -> dict[str, lk.Processor[Any]]:
 @cache
 def processors() -> dict[str, lk.Processor[Any]]:
     """Return all processors by name; those that are for one certain number of rows are left out."""
-    of_rows = {row.name: row.make(vocabulary()) for row in ROWS}
+    of_rows = {row.name: row.make(vocabulary()) for row in ONE_PASS}
     return {n: p for n, p in (of_rows | _chains()).items() if getattr(p, "batch_size", None) is None}
 
 

@@ -15,6 +15,7 @@ from logitkit.composition import EngineLogits
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.errors import BrokenLogits, ConfigurationError, ProcessorError
 from logitkit.protocol.declared import is_foreign
+from tests.batches import with_guidance
 from tests.fake_cuda import fake_cuda
 from tests.registry import EOS, PAD, ROWS, Row, vocabulary
 
@@ -28,7 +29,8 @@ def run(processor: Any, logits: Tensor, by_tensors: bool, *eos_ids: int) -> Tens
     context = lk.Context.of([[5, 6]] * len(logits), logits.shape[1])
     state = processor.init_state(context)
     with mock.patch.object(torch.compiler, "is_compiling", return_value=by_tensors):
-        return EngineLogits(processor)(state, logits.clone(), context, eos_ids)
+        context = with_guidance(processor, context, torch.ones_like(logits))
+        return EngineLogits(processor, guided=True)(state, logits.clone(), context, eos_ids)
 
 
 @every_row
@@ -36,8 +38,8 @@ def run(processor: Any, logits: Tensor, by_tensors: bool, *eos_ids: int) -> Tens
 def test_logits_that_may_not_be_overwritten_stay(row: Row, by_tensors: bool) -> None:
     """transformers returns them to the caller of `generate(output_logits=True)`."""
     logits = logits_of(torch.float32)
-    context = lk.Context.of([[5, 6]] * len(logits), WIDTH)
-    kept, process = logits.clone(), EngineLogits(row.processor)
+    context = with_guidance(row.processor, lk.Context.of([[5, 6]] * len(logits), WIDTH), logits)
+    kept, process = logits.clone(), EngineLogits(row.processor, guided=True)
     with mock.patch.object(torch.compiler, "is_compiling", return_value=by_tensors):
         state = row.processor.init_state(context)
         processed = process(state, logits, context, [EOS], overwrite=False)
@@ -81,9 +83,9 @@ def test_broken_logits_are_an_error_that_names_row_and_step(row: Row, dtype: tor
 @every_row
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_on_a_device_a_broken_row_has_only_eos_and_a_flag(row: Row, dtype: torch.dtype) -> None:
-    context = lk.Context.of([[5, 6]] * 6, WIDTH)
+    context = with_guidance(row.processor, lk.Context.of([[5, 6]] * 6, WIDTH), torch.ones(6, WIDTH))
     state = row.processor.init_state(context)
-    process = EngineLogits(row.processor)
+    process = EngineLogits(row.processor, guided=True)
     with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
         wanted = process(state, logits_of(dtype), context, [EOS])
         assert process.broken is not None
@@ -159,7 +161,7 @@ def test_what_requires_a_gradient_is_refused(row: Row) -> None:
     context = lk.Context.of([[5, 6]], WIDTH)
     state, logits = row.processor.init_state(context), torch.zeros(1, WIDTH, requires_grad=True)
     with pytest.raises(ConfigurationError, match="require a gradient, which it cannot compute; call it under"):
-        EngineLogits(row.processor)(state, logits, context)
+        EngineLogits(row.processor, guided=True)(state, logits, context)
     if row.kind not in ("stateless", "empty"):
         with pytest.raises(ConfigurationError, match="require a gradient"):
             row.processor.process_logits(state, logits, context)

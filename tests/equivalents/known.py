@@ -49,7 +49,7 @@ STOPS = "processors/test_stop_strings.py"
 REASONING = "processors/test_thinking_budget.py"
 OUTPUT = Unrelated("the content of the answer")
 AUDIO = "a rule for the audio codebooks of one model, not for text"
-GUIDANCE = "needs the logits of a second prompt at each step, which hooks of engines do not get"
+GUIDED = "processors/test_guidance.py"
 MARKS = "processors/test_watermarks_as_transformers.py"
 OTHER_MARK = (
     "an option of SGLang's own. For watermarks here, see `KgwWatermark`, `SynthIdWatermark` and `GumbelWatermark`"
@@ -108,9 +108,16 @@ TRANSFORMERS: dict[str, Known | Unrelated] = {
     "SuppressTokensLogitsProcessor": Known("`BanTokens`", EQUAL, BY_ID),
     "WhisperTimeStampLogitsProcessor": Known("", "the timestamps of one speech model"),
     "WhisperNoSpeechDetection": Known("", "runs a speech model, and changes no logit"),
-    "ClassifierFreeGuidanceLogitsProcessor": Known("", GUIDANCE),
+    "ClassifierFreeGuidanceLogitsProcessor": Known(
+        "`Guidance`", "the same probabilities, within a part of 1e-4; the second pass is not part of the batch", GUIDED
+    ),
     "AlternatingCodebooksLogitsProcessor": Known("", AUDIO),
-    "UnbatchedClassifierFreeGuidanceLogitsProcessor": Known("", GUIDANCE),
+    "UnbatchedClassifierFreeGuidanceLogitsProcessor": Known(
+        "`Guidance`",
+        "within 1e-4, or a part of 1e-5, of each logit; [its second pass](transformers.md#classifier-free-guidance) writes the "
+        "same tokens, and follows beams too",
+        GUIDED,
+    ),
     "BarkEosPrioritizerLogitsProcessor": Known("", AUDIO),
     "WatermarkLogitsProcessor": Known(
         "`KgwWatermark`", 'equal bits, with `scheme="lefthash"` or `"selfhash"`, to transformers on the CPU', MARKS

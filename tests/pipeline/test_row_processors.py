@@ -19,7 +19,7 @@ from logitkit.composition.engine_logits import EngineLogits
 from logitkit.errors import BatchMismatch, BrokenLogits, ConfigurationError, ProcessorError
 from logitkit.runtime.constraint import Constraint
 from tests import continue_saved
-from tests.batches import COLUMNS, DTYPES, Batch, run, same_bits, step, tensor_path
+from tests.batches import COLUMNS, DTYPES, Batch, processed, run, same_bits, step, tensor_path
 from tests.examples import examples
 from tests.registry import EOS, ROWS, Row, ids, vocabulary
 
@@ -139,11 +139,22 @@ def test_rows_that_move_fork_leave_and_enter(seed: int) -> None:
         loop = loop.moved([chance.randrange(len(loop.numbers)) for _ in range(chance.randint(1, 5))])
         # A row that has left does not come back, so it counts as seen.
         logits = torch.cat([parts[n].batch.logits[seen[n]] for n in loop.numbers])
-        found = loop.processor.process_logits(loop.state, logits, loop.context)[1]
+        found = processed(loop.processor, loop.state, logits, loop.context)[1]
         for number, row in zip(loop.numbers, found, strict=True):
             assert same_as_alone(row, wanted[number][seen[number]][0], parts[number])
         if len({seen[n] for n in loop.numbers}) > 1 or max(seen[n] for n in loop.numbers) >= steps:
             break
+
+
+def test_rows_with_a_scale_each_share_one_call() -> None:
+    rows = RowProcessors((lk.Guidance(2.0), None, lk.chain(lk.Guidance(0.5), lk.TopK(2)), lk.Guidance(-1.0)))
+    assert [type(step.runs) for step in rows.steps] == [lk.Guidance, lk.TopK]
+    first, second = torch.tensor([[0.25, 0.5, 0.25]]).log().expand(4, 3), torch.full((4, 3), 1 / 3).log()
+    context = replace(lk.Context.of([[]] * 4, 3), guidance_logits=second)
+    found = rows.process_logits(rows.init_state(context), first.clone(), context)[1].exp()
+    wanted = torch.stack([first.exp()[0] ** scale * (1 / 3) ** (1 - scale) for scale in (2.0, 1.0, 0.5, -1.0)])
+    # The two best of three, where two tie, are all three.
+    torch.testing.assert_close(found, wanted)
 
 
 def test_beams_of_a_row_have_its_processor() -> None:

@@ -18,10 +18,10 @@ from logitkit.errors import BrokenLogits, ConfigurationError, ProcessorError
 from logitkit.protocol import leaves
 from tests.batches import COLUMNS, Batch, run, same_bits, sound_logits, tensor_path
 from tests.examples import examples
-from tests.registry import EOS, ROWS, Row, ids, vocabulary
+from tests.registry import EOS, ONE_PASS, Row, ids, vocabulary
 
 CPU = torch.device("cpu")
-SINGLE = [row for row in ROWS if getattr(row.processor, "batch_size", None) is None]
+SINGLE = [row for row in ONE_PASS if getattr(row.processor, "batch_size", None) is None]
 STEPS = 4
 
 

@@ -45,6 +45,7 @@ class Row:
         sized: Whether one that masks has a vocabulary: logits must be as wide, and columns after it are masked.
         compares: Whether it compares the logits of a row, so that more columns matter to the others.
         on_host: Whether its steps run on the host, wherever the tensors are, so that no graph can have them.
+        guided: Whether it reads the logits of a second pass, which most engines do not have.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Row:
     sized: bool = True
     compares: bool = False
     on_host: bool = False
+    guided: bool = False
 
     @property
     def processor(self) -> lk.Processor[Any]:

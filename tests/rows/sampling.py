@@ -16,6 +16,10 @@ def _reshapes(name: str, kind: str, processor: lk.Processor[Any]) -> Row:
     return Row(name, kind, lambda v: processor, TEXT, masks=False, compares=True)
 
 
+def _guides(name: str, processor: lk.Processor[Any]) -> Row:
+    return Row(name, "guidance", lambda v: processor, TEXT, masks=False, compares=True, guided=True)
+
+
 ROWS: tuple[Row, ...] = (
     Row("Temperature", "temperature", lambda v: lk.Temperature(0.7), TEXT, masks=False, compares=True),
     Row("Temperature, least", "temperature", lambda v: lk.Temperature(1e-4), TEXT, masks=False, compares=True),
@@ -55,12 +59,26 @@ ROWS: tuple[Row, ...] = (
     _reshapes("DynamicTemperature", "dynamic", lk.DynamicTemperature(0.5, 1.8)),
     _reshapes("DynamicTemperature, curved", "dynamic", lk.DynamicTemperature(1e-4, 3, 0.7)),
     _reshapes("DynamicTemperature of 1", "dynamic", lk.DynamicTemperature(1, 1)),
+    _guides("Guidance", lk.Guidance(1.5)),
+    _guides("Guidance of 1", lk.Guidance(1)),
+    _guides("Guidance, most", lk.Guidance(1e4)),
+    _guides("Guidance, least", lk.Guidance(-1e4)),
     _reshapes("QuadraticSmoothing", "quadratic", lk.QuadraticSmoothing(0.3)),
     _reshapes("QuadraticSmoothing, curved", "quadratic", lk.QuadraticSmoothing(0.2, 2.5)),
     _reshapes("QuadraticSmoothing of 0", "quadratic", lk.QuadraticSmoothing(0)),
     _truncates("Xtc", "xtc", lk.Xtc(0.5, 0.1, seed=7)),
     _truncates("Xtc, always", "xtc", lk.Xtc(1, 0.02)),
     _truncates("Xtc, never", "xtc", lk.Xtc(0)),
+    Row(
+        "chain with guidance",
+        "guided chain",
+        lambda v: lk.chain(lk.Guidance(3), lk.RepetitionPenalty(1.3), lk.BanTokens([5]), lk.TopP(0.9)),
+        TEXT,
+        masks=True,
+        sized=False,
+        compares=True,
+        guided=True,
+    ),
     Row(
         "chain with truncations",
         "sampling chain",

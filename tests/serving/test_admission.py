@@ -45,6 +45,12 @@ def test_verdicts(admission: Admission) -> None:
         ({"regex": "("}, {}, "missing )", "logitkit"),
         ({"regex": "(a|b)*a(a|b){40}"}, {}, "LOGITKIT_SERVER_MAX_", "logitkit"),
         ({"choice": 5}, {}, "logitkit['choice'] is 5", "logitkit"),
+        (
+            {"guidance": 1.5, "regex": "a"},
+            {},
+            "Guidance reads the logits of a second pass, which a server does not have. It works in `generate` of",
+            "logitkit",
+        ),
         ({"reg": 5}, {}, "logitkit has the unknown key 'reg'", "logitkit"),
         (
             {"json_schema": {"schema": {"type": 5}}},

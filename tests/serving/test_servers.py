@@ -168,6 +168,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"tool_choice": "required"}, "there are no tools"),
     ({"stop": [""]}, "stop is ['']"),
     ({"extra_body": {"logitkit": {"regx": "a"}}}, "did you mean 'regex'"),
+    (
+        {"extra_body": {"logitkit": {"guidance": 1.5}}},
+        "Guidance reads the logits of a second pass, which a server does",
+    ),
     ({"extra_body": {"logitkit": {"regex": "(a|b)*a(a|b){40}"}}}, "ask the operator"),
     ({"extra_body": {"logitkit": {"json_schema": {}}}, "response_format": FORMAT}, "leave one of them out"),
     ({"extra_body": {"logitkit": {"choice": ["x" * 2**20]}}}, "characters; allowed are 1048576"),

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from logitkit.protocol import Role, role_of
 from tests.examples import CI
-from tests.registry import EOS, ROWS, Row
+from tests.registry import EOS, ONE_PASS, Row
 from tests.training.loops import derivatives, replay_of, sample
 
-every_row = pytest.mark.parametrize("row", ROWS, ids=str)
+every_row = pytest.mark.parametrize("row", ONE_PASS, ids=str)
 # Torch compiles rules for dual numbers at their first use.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 
 # One row of each class in each kind: differences are slow, and torch judges the others.
-ONE_OF_EACH = list({(row.kind, type(row.processor)): row for row in ROWS}.values())
+ONE_OF_EACH = list({(row.kind, type(row.processor)): row for row in ONE_PASS}.values())
 OTHERS = [row for row in ONE_OF_EACH if role_of(row.processor) is not Role.CONSTRAINT]
 few = settings(max_examples=8 if CI else 2, deadline=None)
 seeds = given(st.integers(0, 2**32))
@@ -48,7 +48,7 @@ def test_kept_sets_replace_what_depends_on_logits(row: Row, seed: int) -> None:
     assert torch.equal(found.forced, sampled.forced)
 
 
-@pytest.mark.parametrize("row", ROWS if CI else ONE_OF_EACH, ids=str)
+@pytest.mark.parametrize("row", ONE_PASS if CI else ONE_OF_EACH, ids=str)
 @pytest.mark.parametrize("seed", [1, 2] if CI else [1])
 def test_the_gradient_is_that_of_a_loop(row: Row, seed: int) -> None:
     sampled = sample(row.processor, seed, rows_for(row), steps=5, dtype=torch.float64)
@@ -75,7 +75,7 @@ def test_the_gradient_is_that_of_differences(row: Row) -> None:
 
 def test_the_samples_end_and_are_forced_often_enough_to_mean_something() -> None:
     ends = forced = masked = 0
-    for row in ROWS:
+    for row in ONE_PASS:
         sampled = sample(row.processor, 1, rows_for(row))
         ends += int((sampled.outputs == EOS).sum())
         forced += int(sampled.forced.sum())

@@ -14,6 +14,7 @@ from logitkit.composition.engine_vocabulary import check_ends
 from logitkit.configuration import CHAIN, Registered, RegisteredKind, check_installed, installed_kinds
 from logitkit.configuration.reading import from_config
 from logitkit.errors import BankFull, ConfigurationError, LogitkitError
+from logitkit.protocol.guidance import refuse_guidance
 from logitkit.protocol.processor import Processor, Role
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.shared import size_of
@@ -109,6 +110,7 @@ class Configurations:
         found = None if what.text is None else self.processors.get(what.key)
         if found is None:
             found = self._made(what)
+            refuse_guidance(found, "a server")
             if self.vocabulary is not any_vocabulary():
                 # `min_new_tokens` may name only some of the engine's EOS ids.
                 check_ends(found, self.vocabulary.eos_ids)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from logitkit.composition.engine_logits import EngineLogits
 from logitkit.errors import ConfigurationError
+from logitkit.protocol.guidance import refuse_guidance
 from logitkit.protocol.not_a_hook import NotAHook, bare_processor, leave_only_ends
 from logitkit.protocol.processor import Processor, check_is_processor, is_processor, looks_like_processor
 from logitkit.tracking import Padding, Tracker
@@ -35,6 +36,10 @@ class EngineHook(NotAHook):
         processor: The processor that the hook applies.
         padding: The padding to the left of prompts.
         record_kept: Whether to record which tokens were kept at each step, for `kept_sets`.
+        guided: Whether the hook computes the logits of a second pass.
+
+    Raises:
+        ConfigurationError: The processor reads the logits of a second pass, and the hook does not compute them.
     """
 
     engine: ClassVar[str]
@@ -42,7 +47,11 @@ class EngineHook(NotAHook):
     argument: ClassVar[str]
     tracker: Tracker[Any] | None
 
-    def __init__(self, processor: Processor[Any], padding: Padding, *, record_kept: bool = False) -> None:
+    def __init__(
+        self, processor: Processor[Any], padding: Padding, *, record_kept: bool = False, guided: bool = False
+    ) -> None:
+        if not guided:
+            refuse_guidance(processor, f"a hook for {self.engine}")
         self.processor = processor
         self._record: KeptRecord | None = None
         if record_kept:
@@ -50,7 +59,7 @@ class EngineHook(NotAHook):
             from logitkit.training.kept_record import KeptRecord
 
             self._record = KeptRecord(processor)
-        self._process = EngineLogits(processor)
+        self._process = EngineLogits(processor, guided=guided)
         self._padding = padding
 
     @property

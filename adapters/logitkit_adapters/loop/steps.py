@@ -19,7 +19,7 @@ from logitkit.parameters.scalars import checked_integer
 from logitkit.parameters.token_ids import checked_ids
 from logitkit.protocol.calls import advance_checked, check_tokens, count_tokens, init_checked
 from logitkit.protocol.context import Context, concatenate_context, context_to, select_context
-from logitkit.protocol.processor import Processor, check_is_processor
+from logitkit.protocol.processor import Processor, check_is_processor, reads_guidance
 from logitkit.protocol.row_limit import checked_max_new_tokens
 from logitkit.protocol.state import concatenate, select, to
 from logitkit.tokens.id_lists import is_any
@@ -135,12 +135,14 @@ class Steps:
         """The context of the rows: prompts and lengths; None before the first logits."""
         return None if self._rows is None else self._rows.context
 
-    def process(self, logits: Any, *, overwrite: bool = True) -> Any:
+    def process(self, logits: Any, *, guidance_logits: Any = None, overwrite: bool = True) -> Any:
         """Process the logits from which the next token of each row is chosen.
 
         Args:
             logits: [B, V], or with more dimensions, [..., V], whose rows are B; [V] for one row. Floating point of 16, 32 or 64
                 bits in numpy, torch, JAX or mlx.
+            guidance_logits: The logits of the second pass for the same tokens, in the shape of `logits`, in any array library on
+                the same device. `Guidance` needs them in each step; without it, they are ignored. They stay unchanged.
             overwrite: Whether a numpy array or a torch tensor may be overwritten, so that nothing is copied. JAX and mlx arrays
                 never are.
 
@@ -148,9 +150,10 @@ class Steps:
             The processed logits, in the type, dtype and shape of the given ones, and on their device.
 
         Raises:
-            BatchMismatch: The number of rows differs.
+            BatchMismatch: The number of rows differs, or the two passes have logits of different shapes.
             BrokenLogits: A logit is NaN or +inf, or a row has no finite one; on an accelerator, at the next call.
-            ConfigurationError: The logits are something else, or the number of their columns has changed.
+            ConfigurationError: The logits are something else, the number of their columns has changed, or a processor reads the
+                logits of a second pass and there are none.
             ProcessorError: The processor leaves a row without a token, and no EOS is known.
         """
         taken = logits_to_torch(logits, flatten=True)
@@ -166,10 +169,11 @@ class Steps:
             )
         if not len(tensor):
             return logits
+        second = None if guidance_logits is None else logits_to_torch(guidance_logits, flatten=True).tensor
         before = self._rows, self._waiting, self._columns, self._streams, self._process
         self._columns = tensor.shape[1]
         try:
-            found = self._processed(tensor, overwrite or taken.copied)
+            found = self._processed(tensor, second, overwrite or taken.copied)
         except Exception:
             if before[2] is None:
                 # The number of columns may be wrong, so the rows begin with the next logits.
@@ -177,12 +181,15 @@ class Steps:
             raise
         return taken.back(found).array
 
-    def _processed(self, logits: Tensor, overwrite: bool) -> Tensor:
+    def _processed(self, logits: Tensor, second: Tensor | None, overwrite: bool) -> Tensor:
         rows = self._ready(logits.device)
+        context = rows.context
+        if reads_guidance(rows.processor):
+            context = replace(context, guidance_logits=second)
         if self._process is None:
-            self._process = EngineLogits(rows.processor)
+            self._process = EngineLogits(rows.processor, guided=True)
         self._process.raise_broken()
-        return self._process(rows.state, logits, rows.context, self._ends, overwrite)
+        return self._process(rows.state, logits, context, self._ends, overwrite)
 
     def commit(self, tokens: Any) -> None:
         """Append tokens to the rows.

@@ -15,6 +15,7 @@ import numpy as np
 from logitkit.composition.engine_vocabulary import check_ends, vocabulary_ends
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.scalars import checked_integer
+from logitkit.protocol.guidance import refuse_guidance
 from logitkit.protocol.processor import Processor
 from logitkit.sessions.reuse import Reuse
 from logitkit_adapters.hooks.door import processor_for
@@ -156,6 +157,7 @@ class _BatchGeneration:
         if processor is not None:
             seen = None if tokenizer is None else model
             self.processor = processor_for(processor, tokenizer, seen, vocabulary, closing=True)
+            refuse_guidance(self.processor, "ONNX Runtime GenAI")
             check_ends(self.processor, self.limits.eos_ids)
         self.count = checked_integer("max_new_tokens", max_new_tokens, 1, self.limits.max_length)
         self.ends = self.limits.eos_ids | vocabulary_ends(self.processor)

@@ -11,6 +11,7 @@ from logitkit.composition.engine_vocabulary import check_ends, vocabulary_ends
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.scalars import checked_integer, checked_real
 from logitkit.protocol.described import same_processor
+from logitkit.protocol.guidance import refuse_guidance
 from logitkit.protocol.processor import Processor, check_is_processor, name_of
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit.sessions.text_tokenizer import TextTokenizer
@@ -41,6 +42,7 @@ class GeneratorOptions:
     def __post_init__(self) -> None:
         if self.processor is not None:
             check_is_processor(self.processor)
+            refuse_guidance(self.processor, "a session")
             check_ends(self.processor, self.engine.eos_ids)
         limits = {"num_samples": (1, MOST), "num_beams": (1, MOST), "max_new_tokens": (0, MOST), "seed": (0, 2**63 - 1)}
         for name, (least, most) in limits.items():

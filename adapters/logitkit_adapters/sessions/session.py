@@ -11,6 +11,7 @@ import torch
 
 from logitkit.composition.engine_vocabulary import check_ends, vocabulary_ends
 from logitkit.parameters.scalars import checked_integer
+from logitkit.protocol.guidance import refuse_guidance
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit_adapters.sessions.base_session import CREATION, MOST, BaseSession
 from logitkit_adapters.sessions.cached_sequences import Begun, CachedSequences
@@ -106,6 +107,7 @@ class Session(BaseSession[Processor[Any]]):
     def _checked(self, processor: Processor[Any] | None) -> Processor[Any] | None:
         if processor is not None:
             check_is_processor(processor)
+            refuse_guidance(processor, "a session")
             check_ends(processor, self._engine.eos_ids)
             if processor is not self._compared and self._engine.tokenizer is not None:
                 check_tokens(processor, self._model, self._given_tokenizer)

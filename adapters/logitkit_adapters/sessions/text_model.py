@@ -13,6 +13,7 @@ from torch import Tensor
 from logitkit.composition.chain import chain
 from logitkit.composition.engine_vocabulary import check_tokens_agree
 from logitkit.output_types import OutputType
+from logitkit.protocol.guidance import refuse_guidance
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.sessions.tokenizations import Row, contexts_of, log_probs_of
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -126,6 +127,7 @@ class TextModel:
             return constraint
         # Before the chain compares vocabularies, since it does not say in which tokens they differ.
         check_is_processor(processor)
+        refuse_guidance(processor, "a session")
         check_tokens_agree(processor, self.vocabulary)
         return chain(constraint, processor)
 

@@ -1,6 +1,7 @@
 """logitkit in transformers.
 
 hook                   logits_processor: the hook for `generate(logits_processor=[...])`
+guidance_pass          GuidancePass: the second pass of the model, which `Guidance` needs
 engine_bans            warn of bans of `generate` that leave none of the tokens that a constraint allows
 continuous_batching    the same for continuous batching (request_processors, request_slots, known_processors)
 vocabulary             the vocabulary of a tokenizer
@@ -22,6 +23,7 @@ from logitkit_adapters.transformers.continuous_batching import continuous_batchi
 from logitkit_adapters.transformers.engine_bans import EngineBansWarning as EngineBansWarning
 from logitkit_adapters.transformers.fixed_cache import FixedCache as FixedCache
 from logitkit_adapters.transformers.fixed_cache import fixed_cache as fixed_cache
+from logitkit_adapters.transformers.guidance_pass import GuidancePass as GuidancePass
 from logitkit_adapters.transformers.hook import TransformersLogitsProcessor as TransformersLogitsProcessor
 from logitkit_adapters.transformers.hook import logits_processor as logits_processor
 from logitkit_adapters.transformers.prefill import prefill as prefill
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EngineBansWarning",
     "FixedCache",
+    "GuidancePass",
     "Session",
     "TransformersLogitsProcessor",
     "continuous",

@@ -17,9 +17,11 @@ import transformers
 
 from logitkit.composition.engine_vocabulary import check_ends
 from logitkit.errors import ConfigurationError
+from logitkit.protocol.guidance import refuse_guidance
 from logitkit.protocol.processor import Processor, check_is_processor, is_processor
 from logitkit_adapters.hooks.model_tokens import ends_of
 from logitkit_adapters.transformers.engine_bans import warn_of_settings
+from logitkit_adapters.transformers.known_processors import CONTINUOUS
 
 if TYPE_CHECKING:
     from logitkit_adapters.transformers.request_slots import RequestSlots
@@ -120,6 +122,7 @@ def _processor_of(given: Any, model: Any) -> Callable[[str], Processor[Any] | No
 
 def _check(processor: Any, name: str, model: Any) -> None:
     check_is_processor(processor, name, "a mapping from request ids to processors, or a function of the request id")
+    refuse_guidance(processor, CONTINUOUS)
     check_ends(processor, ends_of(model))
     warn_of_settings(processor, model)
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -50,6 +51,7 @@ from logitkit_adapters.hooks.door import processor_for, processors_for
 from logitkit_adapters.hooks.engine_hook import EngineHook
 from logitkit_adapters.hooks.known_prompt import WarnOnce
 from logitkit_adapters.transformers.engine_bans import warn_of_cut_off, warn_of_settings
+from logitkit_adapters.transformers.guidance_pass import GuidancePass, SecondPass
 from logitkit_adapters.transformers.vocabulary import vocabulary
 
 __all__ = ["TransformersLogitsProcessor", "begins_generation", "logits_processor"]
@@ -94,8 +96,10 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
         padding: Padding,
         max_new_tokens: int | None = None,
         record_kept: bool = False,
+        guidance: GuidancePass | None = None,
     ) -> None:
-        super().__init__(processor, padding, record_kept=record_kept)
+        super().__init__(processor, padding, record_kept=record_kept, guided=guidance is not None)
+        self._second = SecondPass.of(guidance, processor)
         self.tracker: Tracker[Any] = Tracker(
             processor,
             prompt=None if prompt is None else padding.without(prompt),
@@ -157,6 +161,7 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
         # On a device, broken scores of the last call are noticed only now.
         self._process.raise_broken()
         state, context = self.tracker.resolve(input_ids, vocabulary_size=scores.shape[1], device=scores.device)
+        context = self._with_guidance(input_ids, scores, context)
         # `generate` may keep the given scores (`output_logits`), so processors get a copy that they may overwrite.
         processed = self._process(state, scores, context, overwrite=False)
         self.tracker.answer(state)
@@ -167,12 +172,20 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
             self._look_for_cut_off(state, context, scores, processed)
         return processed
 
+    def _with_guidance(self, input_ids: Tensor, scores: Tensor, context: Context) -> Context:
+        """Return the context with the logits of the second pass, if there is one."""
+        if self._second is None:
+            return context
+        return replace(context, guidance_logits=self._second.logits(input_ids, context).to(scores.device))
+
     def new_generation(self) -> None:
         """Treat the next call as the first of a new generation, whatever its tokens are."""
         self.tracker.new_generation()
         self._columns, self._warned = None, False
         if self._record is not None:
             self._record.clear()
+        if self._second is not None:
+            self._second.clear()
 
     def _look_for_cut_off(self, state: Any, context: Context, scores: Tensor, processed: Tensor) -> None:
         """Warn of a row that ends because of a ban of `generate`, if there is one."""
@@ -238,6 +251,7 @@ def logits_processor(
     pad_id: int | None = None,
     max_new_tokens: int | None = None,
     record_kept: bool = False,
+    guidance: GuidancePass | None = None,
 ) -> TransformersLogitsProcessor:
     r"""Create the hook that runs a processor in `generate` of transformers.
 
@@ -258,13 +272,15 @@ def logits_processor(
         max_new_tokens: The `max_new_tokens` passed to `generate`, which a hook cannot see. Only processors that plan ahead need
             it, such as `JsonSchema(..., closing=True)`. A type, schema, language or tools close their text within it.
         record_kept: Whether to record which tokens are kept at each step, for training: see `kept_sets` of the hook.
+        guidance: The second pass of the model, which `Guidance` needs.
 
     Returns:
         The hook.
 
     Raises:
         ConfigurationError: Both `attention_mask` and `pad_id` are given, the mask is not zeros followed by ones, `prompt` is not
-            ids for each row, `processor` is something else, or it needs a tokenizer.
+            ids for each row, `processor` is something else, or it needs a tokenizer; or only one of a processor that reads a
+            second pass and `guidance` is given.
         VocabularyError: The vocabulary cannot be read, or the processor was built for another tokenizer.
         LogitkitError: A type, schema or language cannot be compiled.
 
@@ -292,4 +308,5 @@ def logits_processor(
         raise ConfigurationError(f"prompt is a {type(prompt).__name__}; give its ids, prompt['input_ids']")
     if isinstance(prompt, Sequence) and any(isinstance(row, int) for row in prompt):
         raise ConfigurationError("prompt is a list of ids; give one list for each row of the batch, as in prompt=[ids]")
-    return TransformersLogitsProcessor(processor, prompt, Padding(processor, attention_mask, pad_id), most, record_kept)
+    padding = Padding(processor, attention_mask, pad_id)
+    return TransformersLogitsProcessor(processor, prompt, padding, most, record_kept, guidance)

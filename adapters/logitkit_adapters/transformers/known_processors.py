@@ -10,10 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from logitkit.composition.engine_vocabulary import check_ends
+from logitkit.protocol.guidance import refuse_guidance
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.tokens.allow import AllowTokens
 
-__all__ = ["KnownProcessors"]
+__all__ = ["CONTINUOUS", "KnownProcessors"]
+
+# Its name in errors.
+CONTINUOUS = "continuous batching"
 
 # The requests with which transformers warms up, and the samples of a request.
 WARM_UP, CHILD = "__warmup_", "__child#"
@@ -93,6 +97,7 @@ class KnownProcessors:
             processor = self._processor_of(_parent(name))
             if processor is not None:
                 check_is_processor(processor, f"the processor of request {name!r}")
+                refuse_guidance(processor, CONTINUOUS)
                 check_ends(processor, self._eos_ids)
         except Exception as error:
             self.error = self.error or error

@@ -11,6 +11,7 @@ from uuid import uuid4
 import logitkit as lk
 from logitkit.composition.engine_vocabulary import check_tokens_agree
 from logitkit.errors import ConfigurationError
+from logitkit.protocol.guidance import refuse_guidance
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit_adapters.admission.asked import KEY
 from logitkit_adapters.sessions.base_session import CREATION, BaseSession
@@ -85,6 +86,7 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
         if isinstance(processor, Mapping | str):
             return {KEY: processor}
         check_is_processor(processor, note='or its configuration, such as {"regex": "[0-9]+"}')
+        refuse_guidance(processor, "vLLM")
         check_tokens_agree(processor, configurations_of(self._config).vocabulary)
         return {KEY: lk.to_config(processor)}
 

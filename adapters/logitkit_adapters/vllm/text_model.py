@@ -13,6 +13,7 @@ import logitkit as lk
 from logitkit.composition.engine_vocabulary import check_tokens_agree
 from logitkit.errors import ConfigurationError
 from logitkit.output_types import OutputType
+from logitkit.protocol.guidance import refuse_guidance
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.sessions.tokenizations import Row
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -95,6 +96,7 @@ class VllmTextModel(TextModel):
         request, more = kind.config(closing=closing), {}
         if processor is not None:
             check_is_processor(processor)
+            refuse_guidance(processor, "vLLM")
             check_tokens_agree(processor, self.vocabulary)
             more = lk.to_config(processor)
         if both := sorted({*request} & {*more}):

@@ -15,6 +15,7 @@ from logitkit.batching.steps import OwnStep, StepKey, steps_of
 from logitkit.errors import ConfigurationError, ProcessorError
 from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context, largest, padded
+from logitkit.protocol.guidance import refuse_guidance
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.tokens.allow import AllowTokens
 
@@ -35,6 +36,9 @@ class NewRequest:
         max_length: The size of its state, in tokens, prompt included. On a device, a state without it has to read its own length
             whenever it takes a token.
         limit: The maximum number of its tokens, prompt included, for the context of registered processors; None if unknown.
+
+    Raises:
+        ConfigurationError: The processor reads the logits of a second pass, which engines with requests do not have.
     """
 
     processor: Processor[Any]
@@ -43,6 +47,9 @@ class NewRequest:
     stream: int = 0
     max_length: int | None = None
     limit: int | None = None
+
+    def __post_init__(self) -> None:
+        refuse_guidance(self.processor, "an engine whose requests share a batch")
 
 
 class Entered(NamedTuple):

@@ -38,6 +38,7 @@ from logitkit.protocol.processor import (
     batch_size_of,
     check_is_processor,
     name_of,
+    reads_guidance,
     reads_max_length,
     reads_prompt,
 )
@@ -129,6 +130,11 @@ class RowProcessors(NotAHook):
         return any(map(reads_max_length, self.distinct))
 
     @property
+    def reads_guidance(self) -> bool:
+        """Whether any of the processors reads the logits of a second pass."""
+        return any(map(reads_guidance, self.distinct))
+
+    @property
     def may_empty_rows(self) -> bool:
         """Whether any of the processors may leave a row without a token, and does not end such rows."""
         return bool(self.at_fault)
@@ -205,7 +211,7 @@ class RowProcessors(NotAHook):
         done = 0
         if shared is not None:
             done = len(shared.steps)
-            logits = shared.run(own_rows(type(self).__name__, shared.rows, logits))
+            logits = shared.run(own_rows(type(self).__name__, shared.rows, logits), context.guidance_logits)
         for step, rows in zip(self.steps[done:], state[done:], strict=True):
             logits = process_own(step.runs, rows, own_rows(type(self).__name__, len(rows.takes), logits), context)
         return state, logits

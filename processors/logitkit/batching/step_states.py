@@ -51,9 +51,10 @@ class SharedStep(NamedTuple):
 class LogitsContext(Context):
     """The context of steps that share a batch: all that they need from prompts is in their states, and other fields raise."""
 
-    def __init__(self, vocabulary_size: int, device: torch.device) -> None:
+    def __init__(self, vocabulary_size: int, device: torch.device, guidance_logits: Tensor | None = None) -> None:
         object.__setattr__(self, "vocabulary_size", vocabulary_size)
         object.__setattr__(self, "device", device)
+        object.__setattr__(self, "guidance_logits", guidance_logits)
 
     def _unknown(self) -> Any:
         raise ProcessorError(
@@ -169,9 +170,14 @@ class StepStates:
                 found[row] = True
         return found if bool(found.any()) else None
 
-    def run(self, logits: Tensor) -> Tensor:
-        """Return the logits after all steps, without a check of the given ones; see `processed`."""
-        context = LogitsContext(logits.shape[1], self.device)
+    def run(self, logits: Tensor, guidance_logits: Tensor | None = None) -> Tensor:
+        """Return the logits after all steps, without a check of the given ones; see `processed`.
+
+        Args:
+            logits: [B, V] floating point, which may be overwritten.
+            guidance_logits: [B, V] floating point, the logits of a second pass, or None.
+        """
+        context = LogitsContext(logits.shape[1], self.device, guidance_logits)
         ended, done, steps = [], 0, [*self.steps.values()]
         for place, step in enumerate(steps):
             if place >= done and by_tensors(logits):

@@ -34,6 +34,7 @@ from logitkit.protocol.processor import (
     batch_size_of,
     check_is_processor,
     name_of,
+    reads_guidance,
     reads_max_length,
     reads_prompt,
     role_of,
@@ -73,6 +74,11 @@ class Chain(NotAHook):
     def reads_max_length(self) -> bool:
         """Whether any of the processors uses the maximum length of a row."""
         return any(map(reads_max_length, self.processors))
+
+    @property
+    def reads_guidance(self) -> bool:
+        """Whether any of the processors reads the logits of a second pass."""
+        return any(map(reads_guidance, self.processors))
 
     @property
     def batch_size(self) -> int | None:
@@ -243,8 +249,9 @@ def chain(*processors: Processor[Any], limits: Limits = DEFAULT_LIMITS, eos_ids:
 
     Args:
         *processors: Any processors. A constraint (`Regex`, `Choice`, ...) must come before every truncation (`TopK`, ...) and
-            before `Temperature(0)`, because all tokens that these keep might be illegal. Neighbouring constraints that are
-            finite automata become one `Intersection`, so that generation cannot get stuck between them, with `closing` too.
+            before `Temperature(0)`, because all tokens that these keep might be illegal. `Guidance` must come first. Neighbouring
+            constraints that are finite automata become one `Intersection`, so that generation cannot get stuck between them, with
+            `closing` too.
         limits: Bounds on each intersection.
         eos_ids: The ids that end a row without a legal token. Needed only if no constraint has a vocabulary.
 
@@ -252,8 +259,8 @@ def chain(*processors: Processor[Any], limits: Limits = DEFAULT_LIMITS, eos_ids:
         A processor whose state is the tuple of their states.
 
     Raises:
-        ConfigurationError: An argument is not a processor, a constraint comes after a truncation, or no text satisfies all
-            neighbouring constraints.
+        ConfigurationError: An argument is not a processor, a constraint comes after a truncation, `Guidance` comes after another
+            processor, or no text satisfies all neighbouring constraints.
         PatternTooLarge: The product of neighbouring constraints would exceed a limit.
 
     Example:
@@ -284,7 +291,12 @@ def members(processor: Processor[Any]) -> tuple[Processor[Any], ...]:
 
 def _check_order(processors: list[Processor[Any]]) -> None:
     truncation: Processor[Any] | None = None
-    for processor in processors:
+    for place, processor in enumerate(processors):
+        if place and reads_guidance(processor):
+            raise ConfigurationError(
+                f"chain has {name_of(processor)} after {name_of(processors[place - 1])}, which changes the logits of only one of "
+                f"the two passes that {name_of(processor)} compares; put {name_of(processor)} first"
+            )
         if truncates(processor):
             truncation = processor
         elif role_of(processor) is Role.CONSTRAINT and truncation is not None:

@@ -17,11 +17,12 @@ from logitkit.errors import BrokenLogits
 from logitkit.protocol.calls import by_tensors, check_gradient, own_rows, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import is_foreign, may_empty_rows
+from logitkit.protocol.guidance import checked_guidance, readers_of_guidance, refuse_guidance
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.runtime.branching_state import BranchingState
 from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.host_rows import mask_on_host
-from logitkit.runtime.logit_arrays import as_array, check_row, drop_nan
+from logitkit.runtime.logit_arrays import as_array, check_row, drop_nan, why_broken
 from logitkit.runtime.single_row import can_step
 from logitkit.runtime.tensor_logits import UNREAD, broken_rows, end_broken
 
@@ -42,7 +43,7 @@ class EngineLogits:
     The logits of a row are broken if any of them is NaN or +inf, or none is finite; -inf in some columns is a ban of the engine.
     A constraint alone may read only those that it leaves, if the row is long. On a device, nothing is read: a broken row has only
     EOS left there, and `raise_broken` raises the error, which may wait until the sampled tokens are read anyway. After a row has
-    ended or left its language, its logits do not matter.
+    ended or left its language, its logits do not matter. The logits of a second pass are checked like those of the first.
 
     A row without a token ends with EOS at logit 0, if the processor or the engine knows its EOS ids; otherwise it is an error. To
     find such rows on a device, the host has to wait for the device, so they are looked for only after functions and classes of
@@ -50,9 +51,16 @@ class EngineLogits:
 
     Args:
         processor: The processor; None changes nothing.
+        guided: Whether contexts have the logits of a second pass, for a processor that reads them.
+
+    Raises:
+        ConfigurationError: The processor reads the logits of a second pass, and the engine has none.
     """
 
-    def __init__(self, processor: Processor[Any] | None) -> None:
+    def __init__(self, processor: Processor[Any] | None, *, guided: bool = False) -> None:
+        if not guided:
+            refuse_guidance(processor, "this engine")
+        self._reader = next(readers_of_guidance(processor), None)
         self._processor: Processor[Any] = Chain(()) if processor is None else processor
         self._name = name_of(self._processor)
         # The processors of rows that have one each are its parts.
@@ -104,6 +112,8 @@ class EngineLogits:
                 logits = own_rows(self._name, len(state.slots), logits)
                 return mask_on_host(self._constraint.registry, state, logits, of_model=True)
             ended = self._check(state, logits)
+            if self._reader is not None:
+                self._check_guidance(state, checked_guidance(name_of(self._reader), logits, context))
         except BrokenLogits as error:
             raise _located(error, context) from None
         if isinstance(self._processor, Chain):
@@ -141,6 +151,8 @@ class EngineLogits:
 
     def _on_device(self, state: Any, logits: Tensor, context: Context, eos_ids: Sequence[int]) -> Tensor:
         broken = broken_rows(logits)
+        if self._reader is not None:
+            broken = broken | broken_rows(checked_guidance(name_of(self._reader), logits, context))
         processed = process_checked(self._processor, state, logits, context)
         if self._foreign:
             broken = broken | (processed == torch.inf).any(1)
@@ -165,6 +177,14 @@ class EngineLogits:
                 over = True
                 drop_nan(row, never)
         return over
+
+    def _check_guidance(self, state: Any, second: Tensor) -> None:
+        """Raise an error if a row of the second pass is broken, and has not ended."""
+        broken = broken_rows(second)
+        if bool(broken.any()):
+            broken = broken & ~self._over(state, torch.zeros_like(broken))
+            for row in broken.nonzero()[:1, 0].tolist():
+                raise BrokenLogits(f"in the second pass, {why_broken(second[row])}", row)
 
     def _over(self, state: Any, none: Tensor) -> Tensor:
         """Return which rows have ended, or left their language, as far as processors know that: [B] bool."""

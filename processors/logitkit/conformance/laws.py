@@ -18,6 +18,7 @@ from logitkit.conformance.runs import (
     contents,
     longer,
     run,
+    with_guidance,
 )
 from logitkit.protocol.context import concatenate_context, select_context
 from logitkit.protocol.processor import Processor
@@ -52,7 +53,8 @@ def _leaves_arguments_unchanged(processor: Processor[Any], case: Case) -> None:
             with _kept("advance", tokens=tokens, state=state):
                 state = processor.advance(state, tokens)
             now = longer(context, case.committed()[:, : step + 1])
-            with _kept("process_logits", state=state):
+            now = with_guidance(processor, now, logits[step + 1])
+            with _kept("process_logits", state=state, guidance_logits=now.guidance_logits):
                 processor.process_logits(state, logits[step + 1].clone(), now)
     name = changed(itself, contents(processor))
     if name is not None:
@@ -100,7 +102,9 @@ def _replays(processor: Processor[Any], case: Case) -> None:
     state = processor.advance(processor.init_state(case.context()), case.committed())
     where = "after a run and after a replay of its tokens"
     check_same_states(first.state, state, len(case.prompts), where)
-    _, replayed = processor.process_logits(state, logits[-1].clone(), first.context)
+    _, replayed = processor.process_logits(
+        state, logits[-1].clone(), with_guidance(processor, first.context, logits[-1])
+    )
     check_same_logits(first.logits[-1:], [replayed], where, case.steps)
 
 
@@ -112,7 +116,8 @@ def _may_process_logits_again(processor: Processor[Any], case: Case) -> None:
         if step:
             tokens = case.committed()[:, step - 1]
             state, context = processor.advance(state, tokens), longer(context, tokens)
-        first, *others = (processor.process_logits(state, logits[step].clone(), context)[1] for _ in range(3))
+        seen = with_guidance(processor, context, logits[step])
+        first, *others = (processor.process_logits(state, logits[step].clone(), seen)[1] for _ in range(3))
         for other in others:
             check_same_logits([first], [other], "in a first call of process_logits and in another", step)
 
@@ -160,7 +165,8 @@ def _allows_no_rows(processor: Processor[Any], case: Case) -> None:
     context = select_context(case.context(), none)
     for tokens in (none, none[:, None]):
         state = processor.advance(state, tokens)
-    _, logits = processor.process_logits(state, torch.zeros(0, case.columns, dtype=case.dtype), context)
+    empty = torch.zeros(0, case.columns, dtype=case.dtype)
+    _, logits = processor.process_logits(state, empty, with_guidance(processor, context, empty))
     if logits.shape != (0, case.columns):
         raise LawBroken(f"for no rows it returns logits of shape {list(logits.shape)}")
 

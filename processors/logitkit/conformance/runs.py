@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from random import Random
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from logitkit.conformance.cases import Case
 from logitkit.protocol.calls import advance_checked, count_tokens, init_checked, process_checked
 from logitkit.protocol.context import Context
-from logitkit.protocol.processor import Processor, is_processor
+from logitkit.protocol.processor import Processor, is_processor, reads_guidance
 from logitkit.protocol.state import concatenate, walk
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "legal_tokens",
     "longer",
     "run",
+    "with_guidance",
 ]
 
 # The largest allowed difference between two results: torch may add in another order for another number of rows.
@@ -67,12 +68,18 @@ def run(
         ProcessorError: A result breaks the protocol.
     """
     state = init_checked(processor, context) if state is None else state
-    found = [process_checked(processor, state, logits[0].clone(), context)]
+    found = [process_checked(processor, state, logits[0].clone(), with_guidance(processor, context, logits[0]))]
     for step in range(tokens.shape[1]):
         state = advance_checked(processor, state, tokens[:, step])
         context = longer(context, tokens[:, step])
-        found.append(process_checked(processor, state, logits[step + 1].clone(), context))
+        seen = with_guidance(processor, context, logits[step + 1])
+        found.append(process_checked(processor, state, logits[step + 1].clone(), seen))
     return Run(state, found, context)
+
+
+def with_guidance(processor: Processor[Any], context: Context, logits: Tensor) -> Context:
+    """Return the context of a step, in which the logits of a second pass are the given ones, [B, V], in reverse."""
+    return replace(context, guidance_logits=logits.flip(1)) if reads_guidance(processor) else context
 
 
 def longer(context: Context, tokens: Tensor) -> Context:
@@ -88,7 +95,7 @@ def legal_tokens(processor: Processor[Any], numbers: Random, case: Case, steps: 
         state = init_checked(processor, context)
         for _ in range(steps):
             ones = torch.ones(len(lines), case.columns)
-            allowed = process_checked(processor, state, ones, context) > -torch.inf
+            allowed = process_checked(processor, state, ones, with_guidance(processor, context, ones)) > -torch.inf
             tokens = [_drawn_of(row.nonzero().flatten(), numbers) for row in allowed]
             for line, token in zip(lines, tokens, strict=True):
                 line.append(token)

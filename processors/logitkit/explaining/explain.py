@@ -24,7 +24,7 @@ from logitkit.parameters.scalars import checked_integer
 from logitkit.protocol.calls import advance_checked, init_checked, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import only_masks, truncates
-from logitkit.protocol.processor import Processor, Role, check_is_processor, name_of, role_of
+from logitkit.protocol.processor import Processor, Role, check_is_processor, name_of, reads_guidance, role_of
 from logitkit.runtime.completion import completion_of
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.logit_arrays import why_broken
@@ -56,7 +56,7 @@ def explain(
         output: The output, as token ids or as text. A text is split into the longest tokens from left to right, which may differ
             from the tokenizer's choice; names of special tokens in it mean these tokens.
         logits: The logits of the model for each token of the output, [V] each. Without them, truncation and temperature are left
-            out, and the shift of a logit is that of a logit of 1.
+            out, and the shift of a logit is that of a logit of 1. `Guidance` is always left out: there is no second pass.
         max_length: The maximum number of tokens, prompt included, for a constraint with `closing=True`.
 
     Returns:
@@ -194,7 +194,8 @@ class _ExplainedRow:
         legal = logits[0].numpy() > -np.inf
         effects, refuser, allowed = [], None, legal
         for processor, state in self._parts:
-            if processor is without or (row is None and _needs_logits(processor)):
+            # Nothing here has the logits of a second pass.
+            if processor is without or reads_guidance(processor) or (row is None and _needs_logits(processor)):
                 continue
             # Copying and comparing take longer than masking does.
             before = None if only_masks(processor) else logits.clone()

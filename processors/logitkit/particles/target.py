@@ -12,6 +12,7 @@ from typing import Any
 from logitkit.composition.chain import Chain, members
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.declared import truncates
+from logitkit.protocol.guidance import refuse_guidance
 from logitkit.protocol.processor import Processor, Role, check_is_processor, name_of, role_of
 
 __all__ = ["Target"]
@@ -34,7 +35,8 @@ class Target:
         """Return the parts of a processor.
 
         Raises:
-            ConfigurationError: It has a truncation, a watermark, or a processor that declares no role.
+            ConfigurationError: It has a truncation, a watermark, a processor that declares no role, or one that reads the logits
+                of a second pass.
 
         Example:
             >>> import logitkit as lk
@@ -45,6 +47,7 @@ class Target:
         if processor is None:
             return cls(Chain(()), Chain(()))
         check_is_processor(processor)
+        refuse_guidance(processor, "particle sampling")
         parts, ends = members(processor), processor.eos_ids if isinstance(processor, Chain) else ()
         for part in parts:
             _check(part)

@@ -11,6 +11,7 @@ kind, described  the JSON form of a class and its parameters; the bases of the c
 context          Context: what a processor can know about a batch in addition to its state
 state            select, concatenate and move the rows of a state; Fill pads fields of different sizes
 portable         methods that a state class defines so that it can be saved
+guidance         the logits of a second pass, and the error of engines that have none
 not_a_hook       the error for a processor passed to an engine without a hook
 row_limit        the token budget of a row
 """

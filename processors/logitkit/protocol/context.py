@@ -34,6 +34,8 @@ class Context:
         stream_ids: [B] int64, the stream of random numbers of each row. Rows with the same id and seed draw the same numbers at
             the same length. None: each row's index.
         max_lengths: [B] int64, the maximum number of tokens of each row. None: `max_length` holds for every row.
+        guidance_logits: [B, V] floating point, the logits of a second pass at this step, without or with another prompt, which
+            `Guidance` reads; no processor changes them. None: there is no second pass.
 
     Example:
         >>> import logitkit as lk
@@ -50,6 +52,7 @@ class Context:
     max_length: int | None = None
     stream_ids: Tensor | None = None
     max_lengths: Tensor | None = None
+    guidance_logits: Tensor | None = None
 
     @classmethod
     def of(
@@ -77,7 +80,10 @@ class Context:
         )
 
     def at(self, lengths: Tensor) -> Context:
-        """Return the context of the same rows at other lengths, [B] int64."""
+        """Return the context of the same rows at other lengths, [B] int64.
+
+        It has no logits of a second pass, because those belong to one step.
+        """
         # Not `dataclasses.replace`, which takes three times as long, at every step.
         return Context(
             prompt=self.prompt,
@@ -170,7 +176,8 @@ def _tensors(context: Context) -> dict[str, Tensor]:
     """Return the fields with one value for each row, by name."""
     found = {name: getattr(context, name) for name in ("prompt", "prompt_lengths", "lengths")}
     found["stream_ids"] = context.streams
-    return found if context.max_lengths is None else {**found, "max_lengths": context.max_lengths}
+    optional = {name: getattr(context, name) for name in ("max_lengths", "guidance_logits")}
+    return found | {name: given for name, given in optional.items() if given is not None}
 
 
 def concatenate_context(contexts: Sequence[Context]) -> Context:
@@ -181,7 +188,8 @@ def concatenate_context(contexts: Sequence[Context]) -> Context:
 
     Returns:
         The context of all rows; `max_length` is the largest, or None if any is None. Each row keeps its random stream (without
-        `stream_ids`, its index in its own batch), so it continues as it would have on its own.
+        `stream_ids`, its index in its own batch), so it continues as it would have on its own. It has the logits of a second pass
+        only if all contexts have them.
 
     Raises:
         ConfigurationError: No context is given.
@@ -206,6 +214,7 @@ def concatenate_context(contexts: Sequence[Context]) -> Context:
     limits = [c.max_length for c in contexts]
     of_rows = [limit for c in contexts if (limit := c.limits) is not None]
     differ = len(set(limits)) > 1 or any(c.max_lengths is not None for c in contexts)
+    second = [c.guidance_logits for c in contexts if c.guidance_logits is not None]
     return replace(
         first,
         prompt=torch.cat([pad(c.prompt, (0, width - c.prompt.shape[1]), value=-1) for c in contexts]),
@@ -214,4 +223,5 @@ def concatenate_context(contexts: Sequence[Context]) -> Context:
         stream_ids=torch.cat([c.streams for c in contexts]),
         max_length=largest(limits),
         max_lengths=torch.cat(of_rows) if differ and len(of_rows) == len(contexts) else None,
+        guidance_logits=torch.cat(second) if len(second) == len(contexts) else None,
     )

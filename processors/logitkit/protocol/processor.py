@@ -46,6 +46,8 @@ class Processor(Protocol[S]):
       it is not shown an EOS that another processor forced.
     - `reads_prompt: bool`: whether the tokens of the prompt matter, so that padding must be excluded.
     - `reads_max_length: bool`: whether the maximum length of a row matters.
+    - `reads_guidance: bool`: whether it reads the logits of a second pass, `Context.guidance_logits`. Engines that have none
+      refuse it. In a chain, it comes first.
     - `batch_size: int | None`: the number of rows, for a processor made for one batch.
 
     The end of a row (every method gets a state of B rows):
@@ -164,6 +166,11 @@ def reads_prompt(processor: Processor[Any]) -> bool:
 def reads_max_length(processor: Processor[Any]) -> bool:
     """Return whether a processor declares that it uses the maximum length of a row."""
     return bool(getattr(processor, "reads_max_length", False))
+
+
+def reads_guidance(processor: Processor[Any]) -> bool:
+    """Return whether a processor declares that it reads the logits of a second pass."""
+    return bool(getattr(processor, "reads_guidance", False))
 
 
 def batch_size_of(processor: Processor[Any]) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -20,7 +21,7 @@ from logitkit.parameters.scalars import checked_integer
 from logitkit.protocol.calls import advance_checked, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import may_empty_rows
-from logitkit.protocol.processor import Processor, Role, name_of, role_of
+from logitkit.protocol.processor import Processor, Role, name_of, reads_guidance, role_of
 from logitkit.protocol.state import leaves
 from logitkit.runtime.automaton_registry import NEUTRAL
 from logitkit.runtime.automaton_state import AutomatonState
@@ -151,6 +152,9 @@ def _by_trying(processor: Processor[Any], state: Any, context: Context) -> Itera
 
 
 def _left_of(processor: Processor[Any], state: Any, logits: Tensor, context: Context) -> int | None:
+    if reads_guidance(processor):
+        # The logits of a second pass may weigh tokens otherwise, but they ban none.
+        context = replace(context, guidance_logits=logits)
     processed = process_checked(processor, state, logits.clone(), context)
     left = (processed[0] > -torch.inf).nonzero()
     return int(left) if len(left) == 1 else None

@@ -73,7 +73,7 @@ class LogitBias(HostAndDevice[BiasState]):
     bias: Mapping[int, float]
 
     role = Role.BIAS
-    kind = Kind("logit_bias", {"bias": ByToken(BIAS)}, main="bias", bare=True, neutral={"bias": {}})
+    kind = Kind("logit_bias", {"bias": ByToken(BIAS)}, main="bias", order=5, bare=True, neutral={"bias": {}})
     may_empty_rows = False
 
     def __post_init__(self) -> None:

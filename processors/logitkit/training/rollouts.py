@@ -16,6 +16,7 @@ from logitkit.composition.engine_vocabulary import parts_of
 from logitkit.errors import ArgumentTypeError, BatchMismatch, ConfigurationError
 from logitkit.parameters.scalars import checked_integer
 from logitkit.protocol.context import Context, context_to, select_context
+from logitkit.protocol.guidance import refuse_guidance
 from logitkit.protocol.processor import Processor, check_is_processor, name_of, reads_max_length
 from logitkit.runtime.token_bits import width
 from logitkit.training.derivatives import is_shipped
@@ -151,6 +152,7 @@ def _chains(processor: Any, rows: int) -> list[Chain]:
     for one in given:
         if id(one) not in found:
             check_is_processor(one, "processor", "or a list of one for each row")
+            refuse_guidance(one, "the trainer in replay")
             found[id(one)] = Chain(tuple(parts_of(one)), getattr(one, "eos_ids", ()) if isinstance(one, Chain) else ())
     return [found[id(one)] for one in given]
 

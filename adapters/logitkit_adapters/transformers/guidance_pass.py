@@ -1,0 +1,237 @@
+"""The second pass of `Guidance` in transformers: the same output after a negative prompt, with a cache of its own.
+
+Beams change places between two steps, and a hook does not see how. But the tokens of a row say which row of the last step it
+continues, so the cache follows them:
+
+    last step       row 0: negative prompt, a, b        row 1: negative prompt, a, c
+    this step       row 0: negative prompt, a, c, d     row 1: negative prompt, a, c, e
+    so              both continue row 1: the cache gets its entries twice, and the model reads d and e
+
+If a row continues none, as after a rejected draft, the pass begins again with all tokens.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from logitkit.composition.chain import Chain
+from logitkit.errors import BatchMismatch, ConfigurationError
+from logitkit.protocol.context import Context
+from logitkit.protocol.processor import Processor, name_of, reads_guidance
+from logitkit.tracking.padding import Padding
+from logitkit_adapters.transformers.cache_argument import cache_argument, makes_own_cache
+
+__all__ = ["GuidancePass", "SecondPass"]
+
+# An id that no token has, in place of padding.
+NONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class GuidancePass:
+    """How a hook computes the second pass of `Guidance`: the output of each row after a negative prompt.
+
+    Pass it as `logits_processor(processor, ..., guidance=...)`. The hook then runs the model once more at each step.
+
+    Args:
+        model: The decoder that generates, or another one with the same tokens, such as a smaller one.
+        negative_prompt_ids: The negative prompts: [B, N] ids, or B lists of ids without padding. With B = 1, all rows have the
+            same; otherwise, they are those of the prompts of the batch, and all beams and samples of a prompt have its own. None:
+            the last token of each prompt, as in transformers.
+        negative_prompt_attention_mask: [B, N] of 0 and 1, where leading zeros are padding. None: no padding.
+        use_cache: Whether to keep the keys and values of earlier tokens, which costs memory and saves most of the time.
+
+    Raises:
+        ConfigurationError: The model has an encoder or is not a model of transformers; or the ids are something else, a row of
+            them is empty, or the mask is not zeros followed by ones.
+        BatchMismatch: The ids and the mask have different numbers of rows.
+
+    Example:
+        >>> import logitkit as lk
+        >>> from transformers import AutoModelForCausalLM, AutoTokenizer
+        >>> from logitkit_adapters.demo import model_dir
+        >>> from logitkit_adapters.transformers import GuidancePass, logits_processor
+        >>> model = AutoModelForCausalLM.from_pretrained(model_dir())
+        >>> tokenizer = AutoTokenizer.from_pretrained(model_dir())
+        >>> negative = tokenizer("The boy", return_tensors="pt").input_ids
+        >>> hook = logits_processor(lk.Guidance(1.5), guidance=GuidancePass(model, negative))
+        >>> inputs = tokenizer("The price of", return_tensors="pt")
+        >>> ours = model.generate(**inputs, max_new_tokens=8, logits_processor=[hook])
+        >>> theirs = model.generate(**inputs, max_new_tokens=8, guidance_scale=1.5, negative_prompt_ids=negative)
+        >>> ours.equal(theirs)
+        True
+
+    Source: the second pass of transformers' UnbatchedClassifierFreeGuidanceLogitsProcessor.
+    """
+
+    model: Any
+    negative_prompt_ids: Sequence[Sequence[int]] | Tensor | None = None
+    negative_prompt_attention_mask: Tensor | None = None
+    use_cache: bool = True
+    # [B, N] int64, right-padded with -1.
+    prompts: Tensor | None = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        config = getattr(self.model, "config", None)
+        if config is None or not callable(self.model):
+            raise ConfigurationError(f"model is a {type(self.model).__name__}; give a decoder of transformers")
+        if getattr(config, "is_encoder_decoder", False):
+            raise ConfigurationError(
+                f"{type(self.model).__name__} has an encoder, which a second pass would need too; give a decoder-only model"
+            )
+        if self.negative_prompt_ids is None:
+            if self.negative_prompt_attention_mask is not None:
+                raise ConfigurationError(
+                    "negative_prompt_attention_mask is given without negative_prompt_ids; give both or neither"
+                )
+            return
+        try:
+            prompts = Padding(Chain(()), self.negative_prompt_attention_mask).without(self.negative_prompt_ids)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"the negative prompts are malformed: {error}") from None
+        if not prompts.shape[1] or bool((prompts[:, 0] == NONE).any()):
+            raise ConfigurationError(
+                "a negative prompt is empty; give at least one token, such as that of the beginning"
+            )
+        object.__setattr__(self, "prompts", prompts)
+
+
+class SecondPass:
+    """The second pass of one hook: the tokens that the model has read in each row, and its cache.
+
+    Args:
+        given: The argument `guidance` of `logits_processor`.
+    """
+
+    @classmethod
+    def of(cls, given: Any, processor: Processor[Any]) -> SecondPass | None:
+        """Return the second pass of a hook, or None if none is given.
+
+        Args:
+            given: The argument `guidance` of `logits_processor`.
+            processor: The processor of the hook.
+
+        Raises:
+            ConfigurationError: It is given for a processor that does not read it, or is something else.
+        """
+        if given is None:
+            return None
+        if not isinstance(given, GuidancePass):
+            raise ConfigurationError(f"guidance is a {type(given).__name__}; give GuidancePass(model, ...)")
+        if not reads_guidance(processor):
+            raise ConfigurationError(
+                f"guidance is given, but {name_of(processor)} reads no second pass; put logitkit.Guidance(scale) first: "
+                "logitkit.chain(logitkit.Guidance(1.5), ...)"
+            )
+        return cls(given)
+
+    def __init__(self, given: GuidancePass) -> None:
+        self._given, model = given, given.model
+        kind = type(getattr(model, "_orig_mod", model))
+        self._takes = inspect.signature(kind.forward).parameters
+        self._cache_name = cache_argument(model) if given.use_cache and not makes_own_cache(model) else None
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all tokens, and release the cache."""
+        # [R, W] ids, padded on the left, and the cache with the keys and values of all of them.
+        self._read: Tensor | None = None
+        self._cache: Any = None
+
+    def logits(self, input_ids: Tensor, context: Context) -> Tensor:
+        """Return the logits of the second pass after the last token of each row, [R, V] on the device of the ids.
+
+        Args:
+            input_ids: [R, L] the tokens of each row so far, with its prompt and left padding.
+            context: The context of the rows.
+
+        Raises:
+            BatchMismatch: The number of rows is not a multiple of that of the negative prompts.
+            ConfigurationError: The rows have different lengths, and the model counts padding.
+        """
+        ids = self._texts(input_ids, context)
+        before = self._continued(ids)
+        shown, cache = (ids, None) if before is None else (ids[:, before.shape[1] :], self._cache)
+        # If the pass fails, what it has left in the cache is not used again.
+        self.clear()
+        found = self._run(shown, ids >= 0, cache)
+        if self._cache_name is not None:
+            self._read, self._cache = ids, getattr(found, self._cache_name, None)
+        logits: Tensor = found.logits[:, -1]
+        return logits
+
+    def _texts(self, input_ids: Tensor, context: Context) -> Tensor:
+        """Return the tokens of the second pass, [R, W], padded on the left with -1: negative prompts and outputs."""
+        counts, prompts = (context.lengths - context.prompt_lengths).tolist(), self._given.prompts
+        width, rows = input_ids.shape[1], len(input_ids)
+        if prompts is None:
+            # The last token of each prompt, and all that follows.
+            texts = [row[width - count - 1 :] for row, count in zip(input_ids, counts, strict=True)]
+            return self._padded(texts)
+        if rows % len(prompts):
+            raise BatchMismatch(
+                f"there are {len(prompts)} negative prompts for {rows} rows; give one for each prompt of the batch, or one for "
+                "all"
+            )
+        own = [prompt[prompt >= 0] for prompt in prompts.to(input_ids.device)]
+        texts = [
+            torch.cat([own[row // (rows // len(own))], ids[width - count :]])
+            for row, (ids, count) in enumerate(zip(input_ids, counts, strict=True))
+        ]
+        return self._padded(texts)
+
+    def _padded(self, texts: list[Tensor]) -> Tensor:
+        if len({len(text) for text in texts}) > 1:
+            # Only such rows need it, and it imports what sessions need.
+            from logitkit_adapters.transformers.model import reads_pads
+
+            if not reads_pads(self._given.model):
+                return pad_sequence(texts, batch_first=True, padding_value=NONE, padding_side="left")
+            raise ConfigurationError(
+                f"{type(self._given.model).__name__} counts padding as tokens, and the rows of the second pass have different "
+                "lengths; give negative prompts of one length, or generate row by row"
+            )
+        return torch.stack(texts)
+
+    def _continued(self, ids: Tensor) -> Tensor | None:
+        """Return the tokens that the cache has of rows, in their order; None if one of them continues no row of the last step."""
+        read = self._read
+        if read is None or self._cache is None or ids.shape[1] <= read.shape[1]:
+            return None
+        begun = ids[:, : read.shape[1]]
+        if torch.equal(begun, read):
+            return read
+        same = (begun[:, None] == read[None]).all(2)
+        if not bool(same.any(1).all()):
+            return None
+        self._cache.reorder_cache(same.long().argmax(1))
+        return begun
+
+    def _run(self, shown: Tensor, mask: Tensor, cache: Any) -> Any:
+        """Return the output of the model for the last tokens of each row, [R, T], given a mask of all, [R, W] bool."""
+        count = shown.shape[1]
+        arguments: dict[str, Any] = {"attention_mask": mask.long()}
+        if "position_ids" in self._takes:
+            arguments["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, -count:]
+        if "logits_to_keep" in self._takes:
+            arguments["logits_to_keep"] = 1
+        if "use_cache" in self._takes:
+            arguments["use_cache"] = self._cache_name is not None
+        if cache is not None and self._cache_name is not None:
+            arguments[self._cache_name] = cache
+        device = self._given.model.device
+        with torch.no_grad():
+            return self._given.model(
+                shown.clamp(min=0).to(device), **{name: _moved(given, device) for name, given in arguments.items()}
+            )
+
+
+def _moved(given: Any, device: torch.device) -> Any:
+    return given.to(device) if isinstance(given, Tensor) else given

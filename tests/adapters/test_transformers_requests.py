@@ -127,7 +127,7 @@ def test_a_function_of_the_request(mode: dict[str, Any]) -> None:
     assert sorted(asked) == sorted(f"req_{number}" for number in range(12))
 
 
-# In asynchronous batching, transformers 5.23 fails to fork samples, with or without processors.
+# In asynchronous batching, transformers 5.24 fails to fork samples, with or without processors.
 @pytest.mark.parametrize("mode", ["synchronous", "graphs"], indirect=True)
 def test_samples_of_a_request_have_its_processor(mode: dict[str, Any]) -> None:
     letters, digits = lk.Regex("[a-z]{3,6}", vocabulary()), lk.Regex("[0-9]{3,6}", vocabulary())

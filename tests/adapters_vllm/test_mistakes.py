@@ -292,7 +292,7 @@ def test_messages_name_no_arguments_of_python(config: Any, words: str) -> None:
         ({"regex": "a", "choice": ["b"]}, r"all constraints of the chain \(regex, choice\)$"),
         (
             {"chain": [{"stop_strings": ["a"]}, {"regex": "a"}]},
-            "^regex comes after stop_strings, .* order: logit_bias, ",
+            "^regex comes after stop_strings, .* order: guidance, logit_bias, ",
         ),
         (
             {"chain": [{"temperature": 0}, {"regex": "a"}]},

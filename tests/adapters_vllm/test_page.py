@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -31,8 +32,15 @@ PRINTED = {
 }
 
 
-def run(example: Example, folder: Path, client: Any | None = None) -> str:
-    """Run an example as a script; it may begin with lines of vLLM's about its progress."""
+def run(example: Example, folder: Path, client: Any | None = None, own_process: bool = False) -> str:
+    """Run an example as a script; it may begin with lines of vLLM's about its progress.
+
+    Args:
+        example: The example.
+        folder: Where the script is written.
+        client: The client of a server, in place of that of the example.
+        own_process: Whether the engine has a process of its own, as for users. It imports vLLM again, which takes ten seconds.
+    """
     code = example.code
     if client is not None:
         code = code.replace("http://localhost:8000/v1", str(client.base_url)).replace('"MODEL"', '"demo"')
@@ -40,7 +48,8 @@ def run(example: Example, folder: Path, client: Any | None = None) -> str:
     code = re.sub(r"LLM\(\s*str\(model_dir\(\)\),", r"\g<0> enforce_eager=True,", code)
     script = folder / "example.py"
     script.write_text(code, "utf-8")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    environment = {**os.environ, "VLLM_ENABLE_V1_MULTIPROCESSING": str(int(own_process))}
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -68,7 +77,7 @@ def test_the_example_of_the_readme(tmp_path: Path) -> None:
     begin = first.code.partition("model, tokenizer = ")[0].replace(
         "logitkit_adapters.transformers", "logitkit_adapters.vllm"
     )
-    printed = run(Example(begin + found.code, None), tmp_path)
+    printed = run(Example(begin + found.code, None), tmp_path, own_process=True)
     assert re.search(rf"(^|\n|\r){re.escape(first.printed or '')}", printed), printed
 
 

@@ -89,6 +89,15 @@ def test_a_limit_of_no_tokens_is_the_empty_text() -> None:
     assert [grammar.matches(text) for text in ("ab", "azb")] == [True, False]
 
 
-def test_what_follows_a_limit_must_not_be_text_of_the_rule() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        'root ::= r "</t>"\nr[max_tokens=2] ::= .*',
+        # The rule has all texts of what stands beside it, so both read the same.
+        'root ::= ";" ";"* r? "x"\nr[max_tokens=1] ::= [ab;]+',
+        'root ::= n r? "x"\nn ::= ";" n | ";"\nr[max_tokens=1] ::= [ab;]+',
+    ],
+)
+def test_what_stands_beside_a_limit_must_not_be_text_of_the_rule(text: str) -> None:
     with pytest.raises(ConfigurationError, match="may stand in the same place"):
-        lk.Grammar('root ::= r "</t>"\nr[max_tokens=2] ::= .*', BYTES)
+        lk.Grammar(text, BYTES)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.compiler.bytes.limit_signs import LimitSigns
+from logitkit.compiler.bytes.limit_signs import LimitSigns, other_text
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.errors import ConfigurationError, PatternTooLarge
@@ -129,11 +129,7 @@ def _with_limit(dfa: PushdownDfa, most: int, fresh: Ints, later: Ints, end: Ints
         later: [S] where the sign `later` leads.
         end: [S] where the sign `end` leads.
     """
-    overlap = ConfigurationError(
-        f"a rule with max_tokens={most} and other text may stand in the same place, so a token could belong to either; begin "
-        'and end the rule with a fixed text or a special token that the other text cannot contain, give it suffix="...", or '
-        "leave out max_tokens"
-    )
+    overlap = other_text(most)
     states = np.arange(dfa.states)
     in_fresh, in_later = fresh != DEAD, (later != DEAD) & (fresh == DEAD)
     whole = (fresh[in_fresh] == states[in_fresh]).all() and (later[in_later] == states[in_later]).all()

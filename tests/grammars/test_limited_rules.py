@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 import torch
@@ -256,6 +257,18 @@ def test_a_limit_that_cannot_be_kept_is_refused(text: str) -> None:
 def test_too_many_tokens_take_too_many_states() -> None:
     with pytest.raises(PatternTooLarge, match=r"max_tokens=900000 takes .* states for each token"):
         lk.Grammar("start: r\nr[max_tokens=900000]: /.*/", BYTES, syntax="lark")
+
+
+def test_many_limits_and_many_entries_are_too_much_work() -> None:
+    numbers = range(1, 301)
+    rules = [f"r{i}[max_tokens={i}]: /[ab]+/" for i in numbers]
+    start = "start: " + " | ".join(f'"{i};" r{i} "."' for i in numbers)
+    with pytest.raises(PatternTooLarge, match="steps"):
+        lk.Grammar("\n".join([start, *rules]), BYTES, syntax="lark")
+    words = [bytes(word) for length in range(2, 9) for word in product(b"ab", repeat=length)]
+    tokens = [*(bytes([byte]) for byte in range(256)), *words]
+    with pytest.raises(PatternTooLarge, match="steps"):
+        made('start: "x" r "."\nr[max_tokens=40]: /(a|b)*a(a|b){8}/', tokens)
 
 
 def test_what_counts_tokens_too_is_refused() -> None:

@@ -15,8 +15,8 @@ A set of states that reads `fresh` and comes to itself is in the rule as a whole
 may stand there too. `compiler.tokens.limited_rules` turns the signs into counts of tokens.
 
 A larger and a smaller set may read the same, if the rule has all of the other text. Making an automaton minimal would merge
-them, so what else may stand in the place of a rule is looked at before. Only the same rule may: where it can go on or begin again,
-as in `r*`, its new text has the smaller count, and so allows all that the other one does.
+them, so other text in the place of a rule is looked for before. Only the same rule may stand there: where it can go on or begin
+again, as in `r*`, its new text has the smaller count, and so allows all that the other one does.
 
 Invariants: rules with the same limit have the same signs. The state before the rule reads none.
 """

@@ -183,7 +183,7 @@ def _signs(special: list[CharSet], tokens: Sequence[int], first: int) -> list[tu
     """Return each limit of tokens, with its signs `fresh` and `later` as a mask.
 
     Args:
-        special: What the symbols after those of the alphabet stand for.
+        special: The meaning of each symbol after those of the alphabet.
         tokens: The special tokens of the grammar.
         first: The first of these symbols.
     """

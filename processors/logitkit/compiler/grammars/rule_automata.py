@@ -73,7 +73,7 @@ class RuleAutomata:
             above &= above - 1
         return mask & ((1 << self.alphabet.size) - 1), found
 
-    def calls(self, automaton: SymbolDfa) -> list[tuple[int, int]]:
+    def calls(self, automaton: SymbolDfa) -> list[tuple[int, int, int]]:
         """Return the calls in an automaton: state, rule, and the state after it."""
         return [
             (state, Symbol.number(symbol), target)

@@ -21,6 +21,8 @@ GRAMMARS = {
     'root ::= r ">"\nr[lazy] ::= "a"*': "a>",
     'root ::= r ">"\nr[max_chars=2] ::= [ab]*': "ab>",
     'root ::= (r ";")+\nr[max_chars=1] ::= ("a" | "b")*': "ab;",
+    'root ::= "<" r ">"\nr[max_chars=3] ::= "a" s ";"?\ns[max_chars=1] ::= [b]+': "<>ab;",
+    'root ::= "<" r ">"\nr[max_chars=3] ::= s s\ns[lazy] ::= [ab]+': "<>ab",
     'root ::= r s\nr[capture, lazy, max_chars=3] ::= [ab] [ab;]*\ns[capture="x"] ::= "a"*': "ab;",
 }
 
@@ -70,11 +72,32 @@ def test_rules_that_only_a_pattern_calls_are_used() -> None:
     assert [grammar.matches(text) for text in ("ab!", "aba!")] == [True, False]
 
 
+def test_attributes_of_a_rule_that_a_rule_with_a_limit_calls() -> None:
+    text = 'root ::= "<" r ">"\nr[max_tokens=4] ::= "a" s* "c"\ns[max_chars=1] ::= t+\nt[max_tokens=0] ::= "b"'
+    grammar = lk.Grammar(text, BYTES)
+    assert [grammar.matches(text) for text in ("<ac>", "<abc>")] == [True, False]
+
+
+def test_a_long_chain_of_calls_is_one_pattern() -> None:
+    rules = [f'r{i} ::= "a" r{i + 1}' for i in range(1, 400)]
+    grammar = lk.Grammar("\n".join(['root ::= r0 "."', "r0[max_chars=500] ::= r1", *rules, 'r400 ::= "b"']), BYTES)
+    assert [grammar.matches("a" * count + "b.") for count in (398, 399)] == [False, True]
+
+
 def test_a_limit_of_no_tokens_is_the_empty_text() -> None:
     grammar = lk.Grammar('root ::= "a" r "b"\nr[max_tokens=0] ::= [a-z]', BYTES)
     assert [grammar.matches(text) for text in ("ab", "azb")] == [True, False]
 
 
-def test_what_follows_a_limit_must_not_be_text_of_the_rule() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        'root ::= r "</t>"\nr[max_tokens=2] ::= .*',
+        # The rule has all texts of what stands beside it, so both read the same.
+        'root ::= ";" ";"* r? "x"\nr[max_tokens=1] ::= [ab;]+',
+        'root ::= n r? "x"\nn ::= ";" n | ";"\nr[max_tokens=1] ::= [ab;]+',
+    ],
+)
+def test_what_stands_beside_a_limit_must_not_be_text_of_the_rule(text: str) -> None:
     with pytest.raises(ConfigurationError, match="may stand in the same place"):
-        lk.Grammar('root ::= r "</t>"\nr[max_tokens=2] ::= .*', BYTES)
+        lk.Grammar(text, BYTES)

@@ -126,6 +126,13 @@ MISTAKES = [
     ('root ::= r\nr[capture=1] ::= "a"', 2, 12, 'a capture has a name, as in capture="name"'),
     ('root ::= r\nr[max_chars] ::= "a"', 2, 12, "max_chars needs a number, as in max_chars=100"),
     ('root ::= r\nr[max_tokens="a"] ::= "a"', 2, 17, "max_tokens needs a number, as in max_tokens=100"),
+    (
+        'root ::= r\nr[max_tokens=1000000000] ::= "a"',
+        2,
+        24,
+        "the number of max_tokens has more than 9 digits",
+    ),
+    ('root ::= r\nr[capture=""] ::= "a"', 2, 13, 'a capture has a name, as in capture="name"'),
     ('root ::= r\nr[lazy max_chars=1] ::= "a"', 2, 8, "a comma, or ] after the attributes of a rule, is missing"),
     ('root ::= r\nr[max_chars=1] ::= "ab"', 2, 1, "the rule 'r' has no text with its attributes"),
     (
@@ -144,6 +151,24 @@ MISTAKES = [
         (
             "the rule 'r' has attributes, so it is one pattern, but it calls 's', which calls itself; leave out the attributes, "
             "or write the rule without it"
+        ),
+    ),
+    (
+        'root ::= r\nr[max_chars=5] ::= s\ns ::= t t\nt[max_tokens=1] ::= "a"',
+        4,
+        1,
+        (
+            "the rule 't' has max_tokens, but 'r' calls it, which is one pattern because of its own attributes; leave out "
+            "max_tokens here, or the attributes of 'r'"
+        ),
+    ),
+    (
+        'root ::= r\nr[max_tokens=5] ::= "a" s\ns[capture] ::= "b"',
+        3,
+        1,
+        (
+            "the rule 's' has capture, but 'r' calls it, which is one pattern because of its own attributes; leave out capture "
+            "here, or the attributes of 'r'"
         ),
     ),
     (

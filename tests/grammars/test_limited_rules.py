@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 import torch
@@ -242,6 +243,8 @@ REFUSED = {
     'start: "a" start "a" | r\nr[max_tokens=3]: /a*/': "may stand in the same place",
     "start: r | s\nr[max_tokens=3]: /[a-z]+/\ns[max_tokens=2]: /[a-z]+1/": "may stand in the same place",
     'start: "x" r\nr[max_tokens=2]: "abcdef"': "max_tokens=2 may be too few",
+    # Where the second rule could begin, the first one goes on, and an odd number of tokens never completes it.
+    'start: r r ";"\nr[max_tokens=5]: /(ab)+/': "max_tokens=5 may be too few",
 }
 
 
@@ -254,6 +257,18 @@ def test_a_limit_that_cannot_be_kept_is_refused(text: str) -> None:
 def test_too_many_tokens_take_too_many_states() -> None:
     with pytest.raises(PatternTooLarge, match=r"max_tokens=900000 takes .* states for each token"):
         lk.Grammar("start: r\nr[max_tokens=900000]: /.*/", BYTES, syntax="lark")
+
+
+def test_many_limits_and_many_entries_are_too_much_work() -> None:
+    numbers = range(1, 301)
+    rules = [f"r{i}[max_tokens={i}]: /[ab]+/" for i in numbers]
+    start = "start: " + " | ".join(f'"{i};" r{i} "."' for i in numbers)
+    with pytest.raises(PatternTooLarge, match="steps"):
+        lk.Grammar("\n".join([start, *rules]), BYTES, syntax="lark")
+    words = [bytes(word) for length in range(2, 9) for word in product(b"ab", repeat=length)]
+    tokens = [*(bytes([byte]) for byte in range(256)), *words]
+    with pytest.raises(PatternTooLarge, match="steps"):
+        made('start: "x" r "."\nr[max_tokens=40]: /(a|b)*a(a|b){8}/', tokens)
 
 
 def test_what_counts_tokens_too_is_refused() -> None:

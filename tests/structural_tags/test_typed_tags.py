@@ -274,3 +274,14 @@ def test_what_cohere_s_tags_cannot_hold_is_refused() -> None:
     unique = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
     with pytest.raises(UnsupportedSchema, match="items between tags are not compared"):
         lk.from_structural_tag(document(unique, "cohere_xml"), VOCABULARY)
+
+
+def test_values_between_cohere_s_tags_nest_so_deep_at_most() -> None:
+    def nested(depth: int) -> dict[str, object]:
+        defs = {f"d{i}": {"type": "object", "properties": {"a": {"$ref": f"#/$defs/d{i + 1}"}}} for i in range(depth)}
+        last = {f"d{depth}": {"type": "integer"}}
+        return {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs | last}
+
+    lk.from_structural_tag(document(nested(20), "cohere_xml"), VOCABULARY)
+    with pytest.raises(UnsupportedSchema, match="nest at most 32 deep"):
+        lk.from_structural_tag(document(nested(500), "cohere_xml"), VOCABULARY)

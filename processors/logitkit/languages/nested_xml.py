@@ -6,7 +6,7 @@
 Each value says its kind: raw text, JSON, an object (`dict`) or an array (`list`). Items have no names. A value of which a schema
 says nothing is JSON, whatever its type is, as in XGrammar: so what it contains is not written between tags.
 
-Values are written in place, so an object cannot contain itself.
+Values are written in place, so an object cannot contain itself, and values nest at most 32 deep.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ __all__ = ["NestedXmlArguments"]
 BEGIN, NAME, AFTER_NAME, END = "<cofl:value", ' name="', '"', "</cofl:value>"
 RAW, JSON, DICT, LIST = (f' type="{kind}">' for kind in ("raw", "json", "dict", "list"))
 SCALARS = TYPES[:3]
+# Each level takes several calls of functions inside of each other.
+DEEPEST = 32
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,11 @@ class _NestedMembers(XmlMembers):
                 raise UnsupportedSchema(
                     "the value contains itself, and values between nested tags are written in place; limit how deep it nests, or "
                     "use arguments as JSON"
+                )
+        if len(self._around) > DEEPEST:
+            with self.reader.blaming_one_of(value, "$ref", "properties", "items"):
+                raise UnsupportedSchema(
+                    f"values between nested tags nest at most {DEEPEST} deep; use arguments as JSON"
                 )
         if value not in self._values:
             spend(VALUE_STEPS)

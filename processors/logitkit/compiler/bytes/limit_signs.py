@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from logitkit.compiler.bytes.special_tokens import WHOLE
+from logitkit.errors import ConfigurationError
 
-__all__ = ["LimitSigns", "is_limit"]
+__all__ = ["LimitSigns", "is_limit", "other_text"]
 
 _SIGNS = 3
 
@@ -44,3 +45,12 @@ class LimitSigns(NamedTuple):
 def is_limit(token: str | int) -> bool:
     """Whether a special token of a grammar is a sign of a limit."""
     return isinstance(token, int) and token < WHOLE
+
+
+def other_text(most: int) -> ConfigurationError:
+    """Return the error for a rule that may stand where other text may stand too; `most` is its limit."""
+    return ConfigurationError(
+        f"a rule with max_tokens={most} and other text may stand in the same place, so a token could belong to either; begin "
+        'and end the rule with a fixed text or a special token that the other text cannot contain, give it suffix="...", or '
+        "leave out max_tokens"
+    )

@@ -78,7 +78,7 @@ def without_left_recursion(rules: RuleAutomata, limits: Limits) -> dict[int, Sym
         limits.spend(COPY_STEPS * states * len(component))
         among = sum(bit[rule] for rule in component if rule in bit)
         for rule in component:
-            nfa = Nfa(limits)
+            nfa = Nfa(limits, signs=rules.signs)
             first = {r: nfa.add(len(rules.automata[r].moves)) for r in component}
             start, end = nfa.add(), nfa.add()
             ended = {r: nfa.add() for r in component}
@@ -211,7 +211,7 @@ def _written_out(
     if all(c in heads and not (c == head and last) for _, c, _, last in calls[head]):
         return automata[head]
     bit = rules.call_bits()
-    nfa = Nfa(limits)
+    nfa = Nfa(limits, signs=rules.signs)
     end = nfa.add()
     copies: dict[tuple[int, int], int] = {}
     todo: list[tuple[int, int]] = []

@@ -14,20 +14,27 @@ start to F, from F to F and from L to L. `fresh` leads from F to F, `later` from
 A set of states that reads `fresh` and comes to itself is in the rule as a whole. If it comes to a smaller set, then other text
 may stand there too. `compiler.tokens.limited_rules` turns the signs into counts of tokens.
 
+A larger and a smaller set may read the same, if the rule has all of the other text. Making an automaton minimal would merge
+them, so other text in the place of a rule is looked for before. Only the same rule may stand there: where it can go on or begin
+again, as in `r*`, its new text has the smaller count, and so allows all that the other one does.
+
 Invariants: rules with the same limit have the same signs. The state before the rule reads none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
-from logitkit.compiler.bytes.limit_signs import LimitSigns, is_limit
+from logitkit.compiler.bytes.limit_signs import LimitSigns, is_limit, other_text
+from logitkit.compiler.characters.positions import Positions
+from logitkit.compiler.characters.subset import Check
 from logitkit.compiler.characters.symbols import Symbol
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import with_inside
 from logitkit.patterns.syntax import Characters, Empty, Graph, Look, Machine, Node
 
-__all__ = ["with_signs", "without_signs"]
+__all__ = ["check_alone", "with_signs", "without_signs"]
 
 
 def without_signs(tree: Node, tokens: Sequence[str | int]) -> Node:
@@ -79,3 +86,24 @@ def with_signs(tree: Machine | Graph, symbols: Sequence[int], whole: bool = True
             moves.append(found)
     ends = [whole and accepts for accepts in tree.accepting]
     return Graph((*map(tuple, moves), ()), (ends[0], *ends, *ends, True))
+
+
+def check_alone(positions: Positions, masks: Sequence[int], signs: Sequence[tuple[int, int]]) -> list[Check]:
+    """Return the check that where a rule with a limit may stand, nothing else may, for `determinise`.
+
+    Args:
+        positions: The position automaton. After a sign, it reads what it reads beside this sign.
+        masks: The symbols that each position reads.
+        signs: Each limit, with its signs `fresh` and `later` as a mask.
+
+    Raises:
+        ConfigurationError: The check raises this error if other text may stand there too.
+    """
+    most_of = {p: most for p, mask in enumerate(masks) for most, sign in signs if mask & sign}
+
+    def check(state: tuple[int, ...]) -> None:
+        found = [p for p in state if p in most_of]
+        if found and not set(state).issubset(chain.from_iterable([positions.follow[p] for p in found])):
+            raise other_text(most_of[found[0]])
+
+    return [check] if most_of else []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from logitkit.compiler.characters.components import reached
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import Positions
 from logitkit.compiler.characters.subset import SymbolDfa, determinise
+from logitkit.compiler.grammars.limited_rules import check_alone
 from logitkit.limits import Limits
 
 __all__ = ["Nfa"]
@@ -24,11 +26,13 @@ class Nfa:
         limits: Bounds on its size.
         edges: For each state, masks of symbols and the state that they lead to.
         empty: For each state, the states that it leads to without a symbol.
+        signs: The signs of limits of tokens, as in `check_alone`.
     """
 
     limits: Limits
     edges: list[list[tuple[int, int]]] = field(default_factory=list)
     empty: list[list[int]] = field(default_factory=list)
+    signs: Sequence[tuple[int, int]] = ()
 
     def add(self, count: int = 1) -> int:
         """Add states and return the first."""
@@ -60,7 +64,8 @@ class Nfa:
             [end in silently[same[t]] for t in targets],
             False,
         )
-        return minimise(determinise(positions, masks, self.limits), self.limits)
+        checks = check_alone(positions, masks, self.signs)
+        return minimise(determinise(positions, masks, self.limits, checks), self.limits)
 
     def _same(self, end: int) -> list[int]:
         """Return for each state an equal one: states that only lead on without a symbol, to the same states, are equal."""

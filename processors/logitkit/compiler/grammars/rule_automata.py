@@ -9,15 +9,18 @@ By hand: `a ::= b a "x" | "y"` with `b ::= "" | "z"` becomes `a ::= b? a "x" | "
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from logitkit.compiler.bytes.limit_signs import LimitSigns
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.components import reached
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import Part, PositionBuilder, Positions, positions_of
 from logitkit.compiler.characters.subset import SymbolDfa, determinise
 from logitkit.compiler.characters.symbols import Symbol
+from logitkit.compiler.grammars.limited_rules import check_alone
 from logitkit.compiler.grammars.rules import Rules, check_trees, nullable_rules
 from logitkit.errors import GrammarError
 from logitkit.limits import Limits
@@ -50,6 +53,7 @@ class RuleAutomata:
         automata: The automaton of the texts of each rule that are not empty.
         start: The rule of the whole text.
         nullable: Whether the whole text may be empty.
+        signs: The signs of limits of tokens, as in `check_alone`.
     """
 
     alphabet: Alphabet
@@ -58,6 +62,7 @@ class RuleAutomata:
     automata: dict[int, SymbolDfa]
     start: int
     nullable: bool
+    signs: Sequence[tuple[int, int]] = ()
 
     def split(self, mask: int) -> tuple[int, list[int]]:
         """Return the characters of a mask, and what its other symbols stand for."""
@@ -152,9 +157,11 @@ def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:
     alphabet = Alphabet.of(pairs)
     masks = {charset: alphabet.members[charset] for charset in plain}
     masks |= {charset: 1 << alphabet.size + i for i, charset in enumerate(special)}
+    signs = _signs(special, rules.special_tokens, alphabet.size)
     automata = {}
     for rule, position in positions.items():
-        dfa = minimise(determinise(position, [masks[c] for c in position.charsets], limits), limits)
+        own = [masks[c] for c in position.charsets]
+        dfa = minimise(determinise(position, own, limits, check_alone(position, own, signs)), limits)
         if dfa is not None:
             automata[rule] = dfa
     found = RuleAutomata(
@@ -164,11 +171,30 @@ def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:
         automata,
         rules.start,
         rules.start in nullable,
+        signs,
     )
     _drop_unproductive(found, limits)
     if rules.start not in automata and not found.nullable:
         raise GrammarError("no text belongs to the grammar: its start rule cannot end")
     return found
+
+
+def _signs(special: list[CharSet], tokens: Sequence[int], first: int) -> list[tuple[int, int]]:
+    """Return each limit of tokens, with its signs `fresh` and `later` as a mask.
+
+    Args:
+        special: The meaning of each symbol after those of the alphabet.
+        tokens: The special tokens of the grammar.
+        first: The first of these symbols.
+    """
+    found: dict[int, int] = {}
+    for symbol, charset in enumerate(special, start=first):
+        meaning = charset.ranges[0][0]
+        token = tokens[Symbol.number(meaning)] if Symbol.is_special_token(meaning) else 0
+        most = LimitSigns.most_of(token)
+        if most is not None and token != LimitSigns.of(most).end:
+            found[most] = found.get(most, 0) | 1 << symbol
+    return [*found.items()]
 
 
 def _drop_unproductive(rules: RuleAutomata, limits: Limits) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.compiler.bytes.limit_signs import LimitSigns
+from logitkit.compiler.bytes.limit_signs import LimitSigns, other_text
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
 from logitkit.errors import ConfigurationError, PatternTooLarge
@@ -40,8 +40,12 @@ _CONTINUATION = np.arange(0x80, 0xC0)
 # The most bytes of a character.
 _CHARACTER_BYTES = 4
 
-# This many entries of a table take as long as one other step.
-_ENTRIES_A_STEP = 3
+# The cost of a limit and of a layer, and how many entries that are sorted, and cells of a table that are looked at, take as long
+# as one other step. An entry that is copied takes one, with all that is done with it later.
+_LIMIT_STEPS = 1000
+_LAYER_STEPS = 100
+_SORTED_A_STEP = 8
+_CELLS_A_STEP = 200
 
 
 class RuleLimit(NamedTuple):
@@ -97,11 +101,12 @@ def with_rule_limits(dfa: PushdownDfa, limits: Limits) -> tuple[PushdownDfa, tup
     )
     found = []
     for number in most:
+        limits.spend(_LIMIT_STEPS + dfa.step.size // _CELLS_A_STEP)
         signs = [column[sign] for sign in LimitSigns.of(number) if sign in column]
         if len(signs) == len(LimitSigns._fields) and signs[0].any():
-            dfa, limit = _with_limit(dfa, number, *signs)
+            # States that were added for other limits are not in this one.
+            dfa, limit = _with_limit(dfa, number, *(np.pad(leads, (0, dfa.states - len(leads))) for leads in signs))
             found.append(limit)
-            column = {token: np.pad(leads, (0, dfa.states - len(leads))) for token, leads in column.items()}
     for place, limit in enumerate(found):
         found[place] = limit._replace(first=dfa.states)
         more = max(0, limit.most - 2) * len(limit.later)
@@ -129,11 +134,7 @@ def _with_limit(dfa: PushdownDfa, most: int, fresh: Ints, later: Ints, end: Ints
         later: [S] where the sign `later` leads.
         end: [S] where the sign `end` leads.
     """
-    overlap = ConfigurationError(
-        f"a rule with max_tokens={most} and other text may stand in the same place, so a token could belong to either; begin "
-        'and end the rule with a fixed text or a special token that the other text cannot contain, give it suffix="...", or '
-        "leave out max_tokens"
-    )
+    overlap = other_text(most)
     states = np.arange(dfa.states)
     in_fresh, in_later = fresh != DEAD, (later != DEAD) & (fresh == DEAD)
     whole = (fresh[in_fresh] == states[in_fresh]).all() and (later[in_later] == states[in_later]).all()
@@ -173,27 +174,26 @@ def _inside_characters(dfa: PushdownDfa, within: NDArray[np.bool_], overlap: Con
 
 
 class _Entries(NamedTuple):
-    """Entries of columns: [N] each."""
+    """Entries of columns: [N] each, of four bytes, as there may be millions."""
 
-    owner: Ints
-    source: Ints
-    target: Ints
+    owner: NDArray[np.int32]
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
 
     def take(self, which: Ints) -> _Entries:
         """Return some of them."""
         return _Entries(*(column[which] for column in self))
 
     def of(self, sources: Ints) -> tuple[_Entries, Ints]:
-        """Return the entries of some sources, and for each the index of its source."""
-        order = np.argsort(self.source, kind="stable")
-        begin, end = (np.searchsorted(self.source[order], sources, side) for side in ("left", "right"))
+        """Return the entries of some sources, and for each the index of its source. They must be in the order of sources."""
+        begin, end = (np.searchsorted(self.source, sources, side) for side in ("left", "right"))
         at, which = expand(begin, end - begin)
-        return self.take(order[at]), which
+        return self.take(at), which
 
 
 def _entries(transitions: TransitionColumns) -> _Entries:
-    owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
-    return _Entries(owner, transitions.source.astype(np.int64), transitions.target.astype(np.int64))
+    owner = np.repeat(np.arange(len(transitions), dtype=np.int32), np.diff(transitions.start))
+    return _Entries(owner, transitions.source.astype(np.int32), transitions.target.astype(np.int32))
 
 
 def in_rule_layers(
@@ -210,11 +210,13 @@ def in_rule_layers(
     Raises:
         PatternTooLarge: There are too many layers.
     """
+    entries = _entries(transitions)
     for limit in rule_limits:
-        entries = _entries(transitions)
+        limits.spend(_LAYER_STEPS * limit.most + (len(entries.source) + states) // _SORTED_A_STEP)
+        entries = entries.take(np.argsort(entries.source, kind="stable"))
         place = _places(limit, states)
         own = place[entries.source] >= 0
-        limits.check_work(int(own.sum()) * limit.most // _ENTRIES_A_STEP)
+        limits.spend(int(own.sum()) * limit.most)
         fresh = np.zeros(states, bool)
         fresh[limit.fresh] = True
         outside = entries.take(~own & ~fresh[entries.source])
@@ -230,14 +232,11 @@ def in_rule_layers(
                 # No action leads to a later state.
                 stays = place[np.where(found.target < states, found.target, DEAD)]
                 target = np.where(stays < 0, found.target, limit.state(layer + 1, stays))
-            parts.append(_Entries(found.owner, sources[which], target))
-        owner, source, target = (np.concatenate(column) for column in zip(*parts, strict=True))
-        order = np.lexsort((source, owner))
-        begin = starts(np.bincount(owner, minlength=len(transitions)))
-        transitions = TransitionColumns(
-            transitions.default, begin, source[order].astype(np.int32), target[order].astype(np.int32)
-        )
-    return transitions
+            parts.append(_Entries(found.owner, sources.astype(np.int32)[which], target.astype(np.int32)))
+        entries = _Entries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    owner, source, target = entries.take(np.lexsort((entries.source, entries.owner)))
+    begin = starts(np.bincount(owner, minlength=len(transitions)))
+    return TransitionColumns(transitions.default, begin, source, target)
 
 
 def _places(limit: RuleLimit, states: int) -> Ints:

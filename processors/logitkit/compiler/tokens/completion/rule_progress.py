@@ -131,5 +131,5 @@ def _goes_on_outside(dfa: PushdownDfa, dead: NDArray[np.bool_], inside: NDArray[
 def _ends_freely(dfa: PushdownDfa, limit: RuleLimit) -> NDArray[np.bool_]:
     """Return [N] the later states in which the rule may end before whatever may follow it, although the limit is not reached."""
     own, after = dfa.step[limit.later], dfa.step[limit.end]
-    freely: NDArray[np.bool_] = (limit.end != DEAD) & ((after == DEAD) | (own != DEAD)).all(axis=1)
+    freely: NDArray[np.bool_] = (limit.end != DEAD) & ((after == DEAD) | (own == after)).all(axis=1)
     return freely

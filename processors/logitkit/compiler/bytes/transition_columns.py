@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,30 @@ class TransitionColumns:
             np.concatenate([p.source for p in parts]),
             np.concatenate([p.target for p in parts]),
         )
+
+
+class TransitionEntries(NamedTuple):
+    """The exceptions of columns, in any order: [N] each.
+
+    Args:
+        owner: The column of each exception.
+        source: Its state.
+        target: Its target.
+    """
+
+    owner: Ints
+    source: Ints
+    target: Ints
+
+    @classmethod
+    def of(cls, transitions: TransitionColumns) -> TransitionEntries:
+        """Return the exceptions of columns, as int64."""
+        owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
+        return cls(owner, transitions.source.astype(np.int64), transitions.target.astype(np.int64))
+
+    def take(self, which: Ints) -> TransitionEntries:
+        """Return some of them."""
+        return TransitionEntries(*(column[which] for column in self))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

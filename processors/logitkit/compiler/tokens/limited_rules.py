@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.limit_signs import LimitSigns, other_text
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
-from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, TransitionEntries, starts
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
@@ -173,27 +173,12 @@ def _inside_characters(dfa: PushdownDfa, within: NDArray[np.bool_], overlap: Con
     return found & ~within
 
 
-class _Entries(NamedTuple):
-    """Entries of columns: [N] each, of four bytes, as there may be millions."""
-
-    owner: NDArray[np.int32]
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-
-    def take(self, which: Ints) -> _Entries:
-        """Return some of them."""
-        return _Entries(*(column[which] for column in self))
-
-    def of(self, sources: Ints) -> tuple[_Entries, Ints]:
-        """Return the entries of some sources, and for each the index of its source. They must be in the order of sources."""
-        begin, end = (np.searchsorted(self.source, sources, side) for side in ("left", "right"))
-        at, which = expand(begin, end - begin)
-        return self.take(at), which
-
-
-def _entries(transitions: TransitionColumns) -> _Entries:
-    owner = np.repeat(np.arange(len(transitions), dtype=np.int32), np.diff(transitions.start))
-    return _Entries(owner, transitions.source.astype(np.int32), transitions.target.astype(np.int32))
+def _entries_of(entries: TransitionEntries, sources: Ints) -> tuple[TransitionEntries, Ints]:
+    """Return the entries of some sources, and for each the index of its source."""
+    order = np.argsort(entries.source, kind="stable")
+    begin, end = (np.searchsorted(entries.source[order], sources, side) for side in ("left", "right"))
+    at, which = expand(begin, end - begin)
+    return entries.take(order[at]), which
 
 
 def in_rule_layers(
@@ -210,7 +195,7 @@ def in_rule_layers(
     Raises:
         PatternTooLarge: There are too many layers.
     """
-    entries = _entries(transitions)
+    entries = TransitionEntries.of(transitions)
     for limit in rule_limits:
         limits.spend(_LAYER_STEPS * limit.most + (len(entries.source) + states) // _SORTED_A_STEP)
         entries = entries.take(np.argsort(entries.source, kind="stable"))
@@ -225,15 +210,15 @@ def in_rule_layers(
             sources = limit.fresh if layer == 1 else limit.state(layer, np.arange(len(limit.later)))
             same = limit.later_of_fresh if layer == 1 else np.arange(len(limit.later))
             if layer == limit.most:
-                found, which = outside.of(limit.end[same])
+                found, which = _entries_of(outside, limit.end[same])
                 target = found.target
             else:
-                found, which = entries.of(limit.later[same])
+                found, which = _entries_of(entries, limit.later[same])
                 # No action leads to a later state.
                 stays = place[np.where(found.target < states, found.target, DEAD)]
                 target = np.where(stays < 0, found.target, limit.state(layer + 1, stays))
-            parts.append(_Entries(found.owner, sources.astype(np.int32)[which], target.astype(np.int32)))
-        entries = _Entries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+            parts.append(TransitionEntries(found.owner, sources.astype(np.int32)[which], target.astype(np.int32)))
+        entries = TransitionEntries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     owner, source, target = entries.take(np.lexsort((entries.source, entries.owner)))
     begin = starts(np.bincount(owner, minlength=len(transitions)))
     return TransitionColumns(transitions.default, begin, source, target)

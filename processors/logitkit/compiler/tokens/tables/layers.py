@@ -14,12 +14,10 @@ Invariants: the default of each column is dead.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from logitkit.compiler.bytes.nested_dfa import TokenLimit
-from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, starts
+from logitkit.compiler.bytes.transition_columns import Ints, TransitionColumns, TransitionEntries, starts
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -49,22 +47,9 @@ def in_layers(
     return transitions
 
 
-class _Entries(NamedTuple):
-    """Entries of columns: [N] each."""
-
-    owner: Ints
-    source: Ints
-    target: Ints
-
-    def take(self, which: Ints) -> _Entries:
-        """Return some of them."""
-        return _Entries(*(column[which] for column in self))
-
-
 def _in_layers(transitions: TransitionColumns, limit: TokenLimit, states: int, limits: Limits) -> TransitionColumns:
-    owner = np.repeat(np.arange(len(transitions)), np.diff(transitions.start))
-    source, target = transitions.source.astype(np.int64), transitions.target.astype(np.int64)
-    entries = _Entries(owner, source, target)
+    entries = TransitionEntries.of(transitions)
+    source = entries.source
     # The place of each state in layer 1; -1 for all other states.
     local = np.full(states, -1)
     local[limit.later] = np.arange(len(limit.later))
@@ -80,7 +65,7 @@ def _in_layers(transitions: TransitionColumns, limit: TokenLimit, states: int, l
     return TransitionColumns(transitions.default, begin, source[order].astype(np.int32), target[order].astype(np.int32))
 
 
-def _of_fresh(limit: TokenLimit, first: _Entries, local: Ints) -> _Entries:
+def _of_fresh(limit: TokenLimit, first: TransitionEntries, local: Ints) -> TransitionEntries:
     """Return the entries of fresh states: those of their states in layer 1, with the same targets."""
     place = local[first.source]
     order = np.argsort(place, kind="stable")
@@ -88,10 +73,10 @@ def _of_fresh(limit: TokenLimit, first: _Entries, local: Ints) -> _Entries:
     same = limit.later_of_fresh
     at, which = expand(begin[same], begin[same + 1] - begin[same])
     copied = first.take(order[at])
-    return _Entries(copied.owner, limit.fresh[which], copied.target)
+    return TransitionEntries(copied.owner, limit.fresh[which], copied.target)
 
 
-def _of_layers(limit: TokenLimit, first: _Entries, local: Ints) -> _Entries:
+def _of_layers(limit: TokenLimit, first: TransitionEntries, local: Ints) -> TransitionEntries:
     """Return the entries of all layers, given those of layer 1."""
     # The place in a layer of each target that stays in the text; -1 for all others.
     stays = np.full(len(first.target), -1)
@@ -102,7 +87,7 @@ def _of_layers(limit: TokenLimit, first: _Entries, local: Ints) -> _Entries:
     source = _state(limit, layer, local[first.source])
     target = np.where(stays < 0, first.target, _state(limit, layer + 1, stays))
     alive = (stays < 0) | (layer < limit.most)
-    return _Entries(np.broadcast_to(first.owner, alive.shape)[alive], source[alive], target[alive])
+    return TransitionEntries(np.broadcast_to(first.owner, alive.shape)[alive], source[alive], target[alive])
 
 
 def _state(limit: TokenLimit, layer: Ints, place: Ints) -> Ints:

@@ -278,6 +278,23 @@ def test_a_model_that_counts_padding_needs_rows_of_one_length() -> None:
         assert len(generate(given, [hook_of(lk.Guidance(2.0), inputs(NEGATIVES[:1]))])) == 2
 
 
+def test_a_compiled_model_takes_its_arguments() -> None:
+    """Else it would seem to count padding, because the class of compiled models has no arguments."""
+    second = torch.compile(model(), backend="eager")
+    hook = logits_processor(lk.Guidance(2.0), guidance=GuidancePass(second, *inputs(NEGATIVES).values()))
+    assert torch.equal(generate(inputs(TEXTS), [hook]), generate(inputs(TEXTS), [reference(2.0, TEXTS, NEGATIVES)]))
+
+
+RECURRENT = transformers.RecurrentGemmaConfig(**SMALL, num_attention_heads=2, intermediate_size=32)
+
+
+def short() -> Any:
+    """Return a model with few positions."""
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(n_embd=8, n_layer=1, n_head=1, vocab_size=1280, n_positions=8)
+    )
+
+
 def _encoder() -> Any:
     return mock.Mock(config=mock.Mock(is_encoder_decoder=True))
 
@@ -318,6 +335,84 @@ def _encoder() -> Any:
             lambda: logits_processor(lk.Guidance(2), guidance=model()),
             ConfigurationError,
             r"guidance is a LlamaForCausalLM; give GuidancePass\(model, \.\.\.\)",
+        ),
+        (
+            lambda: GuidancePass(model(), torch.tensor([[5, 6]]), torch.tensor([[0, 1, 1]])),
+            BatchMismatch,
+            r"negative_prompt_attention_mask is \[1, 3\], but negative_prompt_ids are \[1, 2\]; give both",
+        ),
+        (
+            lambda: GuidancePass(model(), [[0, 5], [6, 7]], torch.tensor([[0, 1], [1, 1]])),
+            ConfigurationError,
+            "negative_prompt_attention_mask is given with lists of ids, which have no padding",
+        ),
+        (
+            lambda: GuidancePass(model(), inputs(TEXTS[:1])),
+            ConfigurationError,
+            r"negative_prompt_ids is a BatchEncoding; give \['input_ids'\] of it",
+        ),
+        (
+            lambda: GuidancePass(model(), [5, 6]),
+            ConfigurationError,
+            r"negative_prompt_ids is a list of ids; give ids \[B, N\], or B lists of ids",
+        ),
+        (lambda: GuidancePass(model(), 5), ConfigurationError, "negative_prompt_ids is a int; give ids"),
+        (
+            lambda: GuidancePass(model(), [[5], [1280]]),
+            ConfigurationError,
+            "has the token 1280, but LlamaForCausalLM has ids from 0 to 1279; give ids of the tokenizer of this model",
+        ),
+        (
+            lambda: generate(
+                inputs(TEXTS[:1]), [logits_processor(lk.Guidance(2), guidance=GuidancePass(short(), [[5] * 9]))]
+            ),
+            ConfigurationError,
+            "GPT2LMHeadModel cannot read the 9 tokens of the second pass .*max_position_embeddings are 8. Give a shorter",
+        ),
+        (
+            lambda: generate(
+                inputs(TEXTS[:1]), [logits_processor(lk.Guidance(2), guidance=GuidancePass(model().model))]
+            ),
+            ConfigurationError,
+            "LlamaModel returns no logits; give a model with a head",
+        ),
+        (
+            lambda: model().generate(
+                inputs_embeds=model().get_input_embeddings()(inputs(TEXTS[:1]).input_ids),
+                max_new_tokens=2,
+                logits_processor=[hook_of(lk.Guidance(2), None)],
+            ),
+            ConfigurationError,
+            "a prompt has no ids, as with inputs_embeds, so the second pass has no last token to begin with",
+        ),
+        *(
+            (
+                lambda known=known: logits_processor(
+                    known.pop("processor", lk.Guidance(2)), guidance=GuidancePass(model(), [[5], [6]]), **known
+                ),
+                BatchMismatch,
+                "there are 2 negative prompts for 4 prompts; give one for each prompt of the batch, or one for all",
+            )
+            for known in (
+                {"attention_mask": torch.ones(4, 3)},
+                {"prompt": [[5], [6], [7], [8]]},
+                {"processor": [lk.Guidance(2)] * 4},
+            )
+        ),
+        (
+            lambda: GuidancePass(transformers.RecurrentGemmaForCausalLM(RECURRENT), [[5]]),
+            ConfigurationError,
+            "RecurrentGemmaForCausalLM keeps the state of the last sequence in its modules, where a second pass would",
+        ),
+        (
+            lambda: logits_processor(
+                lk.Guidance(2),
+                guidance=GuidancePass(
+                    transformers.MiniMaxForCausalLM(transformers.MiniMaxConfig(**SMALL, **HEADS)), [[5]]
+                ),
+            ),
+            ConfigurationError,
+            r"the second pass of MiniMaxForCausalLM cannot keep a cache; give GuidancePass\(\.\.\., use_cache=False\)",
         ),
         (
             lambda: generate(inputs(TEXTS), [hook_of(lk.Guidance(2), inputs(NEGATIVES[:2]))]),

@@ -80,6 +80,17 @@ def test_top_p_is_that_of_transformers_at_the_edges_of_its_sums(
             assert same_bits(after_top_p(p, logits), TopPLogitsWarper(p)(IDS, logits.clone()))
 
 
+@pytest.mark.parametrize("width", [33, 257, 1000])
+def test_top_p_is_that_of_transformers_at_every_sum_of_a_small_row(width: int) -> None:
+    """With fewer columns than SOME, the tokens of 1 / V of the spared probability are the fewer ones."""
+    for seed in range(5):
+        logits = torch.randn(1, width, generator=torch.Generator().manual_seed(seed)) * 5
+        for cut in logits.sort(1).values.softmax(1).cumsum(1)[0].tolist()[-100:]:
+            for p in (1 - cut * (1 - 1e-5), 1 - cut * (1 + 1e-5)):
+                if 0 <= p < 1:
+                    assert same_bits(after_top_p(p, logits), TopPLogitsWarper(p)(IDS, logits.clone()))
+
+
 def test_top_p_sorts_only_likely_tokens_where_that_is_certain() -> None:
     logits = torch.randn(1, 4099, generator=torch.Generator().manual_seed(0)) * 5
     flat, row = logits[0].numpy() / 10, HostRow(logits[0].numpy(), -np.inf, logits[0].numpy(), float(logits.max()))

@@ -13,16 +13,28 @@ So the name is read from the signature of `forward`, never from the version of t
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from logitkit.errors import ConfigurationError
 
-__all__ = ["cache_argument", "makes_own_cache"]
+__all__ = ["arguments_of", "cache_argument", "makes_own_cache", "written_class"]
 
 # The names of an argument that a cache made by anyone may be passed to, the newest first.
 _ANY_CACHE = ("cache", "past_key_values")
 # A decoder with one of these makes its cache itself.
 _OWN_CACHE = ("cache_params", "state")
+
+
+def written_class(model: Any) -> type:
+    """Return the class of a decoder, compiled or not."""
+    return type(getattr(model, "_orig_mod", model))
+
+
+def arguments_of(model: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the arguments of a decoder, compiled or not, by name."""
+    # From the class, because the method of an object may be wrapped.
+    return inspect.signature(written_class(model).forward).parameters  # type: ignore[attr-defined]
 
 
 def cache_argument(model: Any) -> str:
@@ -34,14 +46,12 @@ def cache_argument(model: Any) -> str:
     Raises:
         ConfigurationError: The decoder takes no cache.
     """
-    # From the class, because the method of an object may be wrapped.
-    kind = type(getattr(model, "_orig_mod", model))
-    taken = inspect.signature(kind.forward).parameters
+    taken = arguments_of(model)
     names = (*_ANY_CACHE, *_OWN_CACHE)
     name = next((name for name in names if name in taken), None)
     if name is None:
         raise ConfigurationError(
-            f"{kind.__name__} takes no cache ({', '.join(names)}) that it could continue from; use its `generate`"
+            f"{written_class(model).__name__} takes no cache ({', '.join(names)}) that it could continue from; use its `generate`"
         )
     return name
 

@@ -12,8 +12,7 @@ If a row continues none, as after a rejected draft, the pass begins again with a
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,14 +23,22 @@ from torch.nn.utils.rnn import pad_sequence
 from logitkit.composition.chain import Chain
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.protocol.context import Context
-from logitkit.protocol.processor import Processor, name_of, reads_guidance
+from logitkit.protocol.processor import Processor, batch_size_of, name_of, reads_guidance
 from logitkit.tracking.padding import Padding
-from logitkit_adapters.transformers.cache_argument import cache_argument, makes_own_cache
+from logitkit_adapters.transformers.cache_argument import (
+    arguments_of,
+    cache_argument,
+    makes_own_cache,
+    written_class,
+)
 
 __all__ = ["GuidancePass", "SecondPass"]
 
 # An id that no token has, in place of padding.
 NONE = -1
+
+# Models that keep the state of the sequence that they read last in their modules, so that each pass overwrites that of the other.
+STATE_IN_MODULES = frozenset({"recurrent_gemma"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +52,15 @@ class GuidancePass:
         negative_prompt_ids: The negative prompts: [B, N] ids, or B lists of ids without padding. With B = 1, all rows have the
             same; otherwise, they are those of the prompts of the batch, and all beams and samples of a prompt have its own. None:
             the last token of each prompt, as in transformers.
-        negative_prompt_attention_mask: [B, N] of 0 and 1, where leading zeros are padding. None: no padding.
+        negative_prompt_attention_mask: [B, N] of 0 and 1, where leading zeros are padding. None: no padding. Only for a tensor of
+            ids.
         use_cache: Whether to keep the keys and values of earlier tokens, which costs memory and saves most of the time.
 
     Raises:
-        ConfigurationError: The model has an encoder or is not a model of transformers; or the ids are something else, a row of
-            them is empty, or the mask is not zeros followed by ones.
-        BatchMismatch: The ids and the mask have different numbers of rows.
+        ConfigurationError: The model has an encoder, keeps its state in its modules (RecurrentGemma), or is not a model of
+            transformers; or the ids are something else, a row of them is empty, the model has no such token, or the mask is not
+            zeros followed by ones.
+        BatchMismatch: The ids and the mask have different shapes.
 
     Example:
         >>> import logitkit as lk
@@ -86,21 +95,53 @@ class GuidancePass:
             raise ConfigurationError(
                 f"{type(self.model).__name__} has an encoder, which a second pass would need too; give a decoder-only model"
             )
-        if self.negative_prompt_ids is None:
-            if self.negative_prompt_attention_mask is not None:
+        if getattr(config, "model_type", None) in STATE_IN_MODULES:
+            raise ConfigurationError(
+                f"{written_class(self.model).__name__} keeps the state of the last sequence in its modules, where a second pass "
+                "would overwrite that of the first; give another kind of model"
+            )
+        ids, mask = self.negative_prompt_ids, self.negative_prompt_attention_mask
+        if ids is None:
+            if mask is not None:
                 raise ConfigurationError(
                     "negative_prompt_attention_mask is given without negative_prompt_ids; give both or neither"
                 )
             return
+        _check_form(ids, mask)
         try:
-            prompts = Padding(Chain(()), self.negative_prompt_attention_mask).without(self.negative_prompt_ids)
+            prompts = Padding(Chain(()), mask).without(ids)
         except ConfigurationError as error:
             raise ConfigurationError(f"the negative prompts are malformed: {error}") from None
         if not prompts.shape[1] or bool((prompts[:, 0] == NONE).any()):
             raise ConfigurationError(
                 "a negative prompt is empty; give at least one token, such as that of the beginning"
             )
+        size = config.get_text_config(decoder=True).vocab_size
+        if int(prompts.max()) >= size:
+            raise ConfigurationError(
+                f"a negative prompt has the token {int(prompts.max())}, but {written_class(self.model).__name__} has ids from 0 "
+                f"to {size - 1}; give ids of the tokenizer of this model"
+            )
         object.__setattr__(self, "prompts", prompts)
+
+
+def _check_form(ids: Any, mask: Any) -> None:
+    """Check what `Padding` does not: rows of ids, and a mask that belongs to them."""
+    if isinstance(ids, Tensor):
+        if isinstance(mask, Tensor) and mask.dim() == ids.dim() == 2 and mask.shape[1] != ids.shape[1]:
+            raise BatchMismatch(
+                f"negative_prompt_attention_mask is {list(mask.shape)}, but negative_prompt_ids are {list(ids.shape)}; give both "
+                "as the tokenizer returns them"
+            )
+        return
+    if isinstance(ids, Mapping) or not isinstance(ids, Sequence) or any(isinstance(row, int) for row in ids):
+        what = "a list of ids" if isinstance(ids, list | tuple) else f"a {type(ids).__name__}"
+        hint = "['input_ids'] of it" if isinstance(ids, Mapping) else "ids [B, N], or B lists of ids"
+        raise ConfigurationError(f"negative_prompt_ids is {what}; give {hint}")
+    if mask is not None:
+        raise ConfigurationError(
+            "negative_prompt_attention_mask is given with lists of ids, which have no padding; give a tensor of ids, or no mask"
+        )
 
 
 class SecondPass:
@@ -111,15 +152,17 @@ class SecondPass:
     """
 
     @classmethod
-    def of(cls, given: Any, processor: Processor[Any]) -> SecondPass | None:
+    def of(cls, given: Any, processor: Processor[Any], rows: int | None) -> SecondPass | None:
         """Return the second pass of a hook, or None if none is given.
 
         Args:
             given: The argument `guidance` of `logits_processor`.
             processor: The processor of the hook.
+            rows: The number of prompts, if it is known.
 
         Raises:
             ConfigurationError: It is given for a processor that does not read it, or is something else.
+            BatchMismatch: The number of negative prompts is neither 1 nor that of the prompts.
         """
         if given is None:
             return None
@@ -130,13 +173,21 @@ class SecondPass:
                 f"guidance is given, but {name_of(processor)} reads no second pass; put logitkit.Guidance(scale) first: "
                 "logitkit.chain(logitkit.Guidance(1.5), ...)"
             )
+        # If it is not known, each multiple of the negative prompts may be their beams or samples.
+        known = batch_size_of(processor) if rows is None else rows
+        if given.prompts is not None and known is not None and len(given.prompts) not in (1, known):
+            raise _wrong_count(len(given.prompts), known, "prompts")
         return cls(given)
 
     def __init__(self, given: GuidancePass) -> None:
         self._given, model = given, given.model
-        kind = type(getattr(model, "_orig_mod", model))
-        self._takes = inspect.signature(kind.forward).parameters
-        self._cache_name = cache_argument(model) if given.use_cache and not makes_own_cache(model) else None
+        self._name, self._takes = written_class(model).__name__, arguments_of(model)
+        try:
+            self._cache_name = cache_argument(model) if given.use_cache and not makes_own_cache(model) else None
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"the second pass of {self._name} cannot keep a cache; give GuidancePass(..., use_cache=False)"
+            ) from error
         self.clear()
 
     def clear(self) -> None:
@@ -154,7 +205,8 @@ class SecondPass:
 
         Raises:
             BatchMismatch: The number of rows is not a multiple of that of the negative prompts.
-            ConfigurationError: The rows have different lengths, and the model counts padding.
+            ConfigurationError: The rows have different lengths, and the model counts padding; a prompt without ids has no
+                negative prompt; or the model cannot read the tokens, or returns no logits.
         """
         ids = self._texts(input_ids, context)
         before = self._continued(ids)
@@ -164,22 +216,28 @@ class SecondPass:
         found = self._run(shown, ids >= 0, cache)
         if self._cache_name is not None:
             self._read, self._cache = ids, getattr(found, self._cache_name, None)
-        logits: Tensor = found.logits[:, -1]
-        return logits
+        logits: Tensor | None = getattr(found, "logits", None)
+        if logits is None:
+            raise ConfigurationError(
+                f"{self._name} returns no logits; give a model with a head, such as one of AutoModelForCausalLM"
+            )
+        return logits[:, -1]
 
     def _texts(self, input_ids: Tensor, context: Context) -> Tensor:
         """Return the tokens of the second pass, [R, W], padded on the left with -1: negative prompts and outputs."""
         counts, prompts = (context.lengths - context.prompt_lengths).tolist(), self._given.prompts
         width, rows = input_ids.shape[1], len(input_ids)
         if prompts is None:
+            if width in counts:
+                raise ConfigurationError(
+                    "a prompt has no ids, as with inputs_embeds, so the second pass has no last token to begin with; give "
+                    "GuidancePass(model, negative_prompt_ids)"
+                )
             # The last token of each prompt, and all that follows.
             texts = [row[width - count - 1 :] for row, count in zip(input_ids, counts, strict=True)]
             return self._padded(texts)
         if rows % len(prompts):
-            raise BatchMismatch(
-                f"there are {len(prompts)} negative prompts for {rows} rows; give one for each prompt of the batch, or one for "
-                "all"
-            )
+            raise _wrong_count(len(prompts), rows, "rows")
         own = [prompt[prompt >= 0] for prompt in prompts.to(input_ids.device)]
         texts = [
             torch.cat([own[row // (rows // len(own))], ids[width - count :]])
@@ -195,7 +253,7 @@ class SecondPass:
             if not reads_pads(self._given.model):
                 return pad_sequence(texts, batch_first=True, padding_value=NONE, padding_side="left")
             raise ConfigurationError(
-                f"{type(self._given.model).__name__} counts padding as tokens, and the rows of the second pass have different "
+                f"{self._name} counts padding as tokens, and the rows of the second pass have different "
                 "lengths; give negative prompts of one length, or generate row by row"
             )
         return torch.stack(texts)
@@ -217,7 +275,10 @@ class SecondPass:
     def _run(self, shown: Tensor, mask: Tensor, cache: Any) -> Any:
         """Return the output of the model for the last tokens of each row, [R, T], given a mask of all, [R, W] bool."""
         count = shown.shape[1]
-        arguments: dict[str, Any] = {"attention_mask": mask.long()}
+        arguments: dict[str, Any] = {}
+        # Mamba would apply a mask of all tokens to the ones that it is shown.
+        if "position_ids" in self._takes or not bool(mask.all()):
+            arguments["attention_mask"] = mask.long()
         if "position_ids" in self._takes:
             arguments["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, -count:]
         if "logits_to_keep" in self._takes:
@@ -227,10 +288,22 @@ class SecondPass:
         if cache is not None and self._cache_name is not None:
             arguments[self._cache_name] = cache
         device = self._given.model.device
-        with torch.no_grad():
-            return self._given.model(
-                shown.clamp(min=0).to(device), **{name: _moved(given, device) for name, given in arguments.items()}
-            )
+        moved = {name: _moved(given, device) for name, given in arguments.items()}
+        try:
+            with torch.no_grad():
+                return self._given.model(shown.clamp(min=0).to(device), **moved)
+        except IndexError as error:
+            most = getattr(self._given.model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+            raise ConfigurationError(
+                f"{self._name} cannot read the {mask.shape[1]} tokens of the second pass ({error}); its max_position_embeddings "
+                f"are {most}. Give a shorter negative prompt or fewer max_new_tokens"
+            ) from error
+
+
+def _wrong_count(negatives: int, rows: int, what: str) -> BatchMismatch:
+    return BatchMismatch(
+        f"there are {negatives} negative prompts for {rows} {what}; give one for each prompt of the batch, or one for all"
+    )
 
 
 def _moved(given: Any, device: torch.device) -> Any:

@@ -99,7 +99,8 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
         guidance: GuidancePass | None = None,
     ) -> None:
         super().__init__(processor, padding, record_kept=record_kept, guided=guidance is not None)
-        self._second = SecondPass.of(guidance, processor)
+        rows = padding.rows if prompt is None else len(prompt)
+        self._second = SecondPass.of(guidance, processor, rows)
         self.tracker: Tracker[Any] = Tracker(
             processor,
             prompt=None if prompt is None else padding.without(prompt),
@@ -281,6 +282,7 @@ def logits_processor(
         ConfigurationError: Both `attention_mask` and `pad_id` are given, the mask is not zeros followed by ones, `prompt` is not
             ids for each row, `processor` is something else, or it needs a tokenizer; or only one of a processor that reads a
             second pass and `guidance` is given.
+        BatchMismatch: `guidance` has another number of negative prompts than there are prompts, and more than one.
         VocabularyError: The vocabulary cannot be read, or the processor was built for another tokenizer.
         LogitkitError: A type, schema or language cannot be compiled.
 

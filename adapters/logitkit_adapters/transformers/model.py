@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import inspect
 import json
 from threading import RLock
 from typing import Any
@@ -18,7 +17,7 @@ from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.hooks.model_tokens import ends_of
 from logitkit_adapters.sessions.array_caches import ArrayEngine
 from logitkit_adapters.sessions.shared_model import checksum
-from logitkit_adapters.transformers.cache_argument import cache_argument, makes_own_cache
+from logitkit_adapters.transformers.cache_argument import arguments_of, cache_argument, makes_own_cache
 
 __all__ = ["TransformersModel", "is_recurrent", "reads_pads"]
 
@@ -50,8 +49,7 @@ def is_recurrent(model: Any) -> bool:
 
 def reads_pads(model: Any) -> bool:
     """Return whether a decoder counts padding as positions: it takes no positions, and depends on more than distances."""
-    names = inspect.signature(type(model).forward).parameters
-    return "position_ids" not in names and model.config.model_type not in DISTANCES
+    return "position_ids" not in arguments_of(model) and model.config.model_type not in DISTANCES
 
 
 class TransformersModel(ArrayEngine):
@@ -77,7 +75,7 @@ class TransformersModel(ArrayEngine):
         self.max_length: int | None = getattr(config, "max_position_embeddings", None)
         self.layers = int(config.num_hidden_layers)
         self.eos_ids = frozenset(ends_of(model)) or TextTokenizer(tokenizer).eos_ids
-        taken = inspect.signature(type(model).forward).parameters
+        taken = arguments_of(model)
         # Makes the model compute only the last logits, if it can.
         self.last_only = {"logits_to_keep": 1} if "logits_to_keep" in taken else {}
         self.takes_positions = "position_ids" in taken

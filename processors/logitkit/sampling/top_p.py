@@ -147,7 +147,8 @@ def cut_of_likely(row: HostRow, spared: float, least: int = 1) -> Cut | None:
     scores, columns = row.scores, len(row.scores)
     chances, greatest = exponentials(torch.from_numpy(scores), row.top)
     whole = float(chances.sum()) / greatest
-    for among in (SOME, columns):
+    # The second time, there are more likely tokens: those of the first time no longer count among the others.
+    for among in (SOME, columns) if columns > SOME else (columns,):
         likely = ids_from(scores, row.top + math.log(spared / among * whole), columns // FEW_LIKELY)
         if likely is not None and len(likely) >= least:
             chances.numpy()[likely] = 0

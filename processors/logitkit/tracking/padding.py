@@ -51,6 +51,11 @@ class Padding:
         self._watched = name_of(processor) if reads_prompt(processor) else None
 
     @property
+    def rows(self) -> int | None:
+        """The number of rows of the mask, or None without a mask."""
+        return None if self._mask_zeros is None else len(self._mask_zeros)
+
+    @property
     def skip(self) -> Tensor | Callable[[Tensor], Tensor]:
         """The padding of each row of the mask, [B] int64, or a function that counts that of prompts, [R, L]."""
         return self._count if self._mask_zeros is None else self._mask_zeros

@@ -137,8 +137,8 @@ def gradient(
             _gradient_of_few(result, block, room, FewLegal.of(sets), grad, kept is not None)
             continue
         given, spare, _ = room.rows_of(block)
-        made = pass_back(block, given, sets_of(kept, block), sets)
-        outer = grad[block.rows, block.steps].to(given.dtype)[:, None]
+        made = pass_back(block, given, sets_of(kept, block), sets, spare)
+        outer = grad[block.rows, block.steps].to(given.dtype)[:, None] * made.scale
         # The derivative of a log-probability by a logit: 1 for the token itself, less the probability of each token.
         inner = torch.softmax(made.logits, 1, out=spare).mul_(-outer)
         inner = made.pull_back(inner.scatter_add_(1, block.tokens[:, None], outer))

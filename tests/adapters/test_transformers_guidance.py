@@ -299,6 +299,10 @@ def _encoder() -> Any:
     return mock.Mock(config=mock.Mock(is_encoder_decoder=True))
 
 
+# Ids of one prompt, not in a list of prompts.
+FLAT: Any = [5, 6]
+
+
 @pytest.mark.parametrize(
     ("make", "error", "problem"),
     [
@@ -352,11 +356,11 @@ def _encoder() -> Any:
             r"negative_prompt_ids is a BatchEncoding; give \['input_ids'\] of it",
         ),
         (
-            lambda: GuidancePass(model(), [5, 6]),
+            lambda: GuidancePass(model(), FLAT),
             ConfigurationError,
             r"negative_prompt_ids is a list of ids; give ids \[B, N\], or B lists of ids",
         ),
-        (lambda: GuidancePass(model(), 5), ConfigurationError, "negative_prompt_ids is a int; give ids"),
+        (lambda: GuidancePass(model(), FLAT[0]), ConfigurationError, "negative_prompt_ids is a int; give ids"),
         (
             lambda: GuidancePass(model(), [[5], [1280]]),
             ConfigurationError,

@@ -1,7 +1,7 @@
 """logitkit in transformers.
 
 hook                   logits_processor: the hook for `generate(logits_processor=[...])`
-guidance_pass          GuidancePass: the second pass of the model, which `Guidance` needs
+guidance_pass          GuidancePass: how to compute the second pass of the model, which `Guidance` needs (second_pass)
 engine_bans            warn of bans of `generate` that leave none of the tokens that a constraint allows
 continuous_batching    the same for continuous batching (request_processors, request_slots, known_processors)
 vocabulary             the vocabulary of a tokenizer

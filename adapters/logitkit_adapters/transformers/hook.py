@@ -51,7 +51,8 @@ from logitkit_adapters.hooks.door import processor_for, processors_for
 from logitkit_adapters.hooks.engine_hook import EngineHook
 from logitkit_adapters.hooks.known_prompt import WarnOnce
 from logitkit_adapters.transformers.engine_bans import warn_of_cut_off, warn_of_settings
-from logitkit_adapters.transformers.guidance_pass import GuidancePass, SecondPass
+from logitkit_adapters.transformers.guidance_pass import GuidancePass
+from logitkit_adapters.transformers.second_pass import SecondPass
 from logitkit_adapters.transformers.vocabulary import vocabulary
 
 __all__ = ["TransformersLogitsProcessor", "begins_generation", "logits_processor"]

@@ -66,7 +66,7 @@ def test_all_names_are_known() -> None:
     known = ["qwen_coder", "deepseek_v31", "harmony", "mistral", "hermes", "llama3_json", "json"]
     assert list(TOOL_FORMATS) == known
     own = ["listed", "numbered", "keywords", "told", "bare", "named", "quoted", "twice", "shown", "shown_tags", "ascii"]
-    own += ["between", "typed", "sections", "delimited", "delimited_names"]
+    own += ["between", "typed", "sections", "delimited", "delimited_names", "delimited_objects"]
     assert [*known, *own] == NAMES
 
 

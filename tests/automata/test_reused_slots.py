@@ -62,6 +62,8 @@ def test_a_row_whose_automaton_is_gone_ends(later: Any) -> None:
         # It takes the slot.
         assert made.init_state(context).at.slot.equal(state.at.slot)
     other = lk.JsonSchema(LISTS, VOCABULARY)
+    # As `process_logits` does on a device. Here it believes that torch compiles it, which cannot register an automaton.
+    other.handle()
     with tensor_path():
         processed = other.process_logits(state, torch.zeros(1, 257), context)[1]
     assert processed.isfinite().nonzero().tolist() == [[0, 256]]

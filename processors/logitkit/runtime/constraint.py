@@ -125,6 +125,9 @@ class Constraint(CompiledLanguage):
 
             return state, mask_remembering(self.registry, state, logits)
         if by_tensors(logits):
+            if not torch.compiler.is_compiling():
+                # The registry may hold no other automaton if that of the rows is gone, and then could not end them.
+                self.handle()
             return state, mask_on_device(self.registry.layout_on(logits.device), state.positions, logits)
         return state, mask_on_host(self.registry, state, logits)
 

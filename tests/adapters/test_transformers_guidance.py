@@ -387,7 +387,7 @@ FLAT: Any = [5, 6]
                 logits_processor=[hook_of(lk.Guidance(2), None)],
             ),
             ConfigurationError,
-            "a prompt has no ids, as with inputs_embeds, so the second pass has no last token to begin with",
+            "a prompt has no ids, as with inputs_embeds, so the second pass cannot begin with its last token",
         ),
         *(
             (

@@ -118,7 +118,7 @@ class SecondPass:
         if prompts is None:
             if width in counts:
                 raise ConfigurationError(
-                    "a prompt has no ids, as with inputs_embeds, so the second pass has no last token to begin with; give "
+                    "a prompt has no ids, as with inputs_embeds, so the second pass cannot begin with its last token; give "
                     "GuidancePass(model, negative_prompt_ids)"
                 )
             # The last token of each prompt, and all that follows.

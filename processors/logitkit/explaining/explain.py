@@ -56,7 +56,7 @@ def explain(
         output: The output, as token ids or as text. A text is split into the longest tokens from left to right, which may differ
             from the tokenizer's choice; names of special tokens in it mean these tokens.
         logits: The logits of the model for each token of the output, [V] each. Without them, truncation and temperature are left
-            out, and the shift of a logit is that of a logit of 1. `Guidance` is always left out: there is no second pass.
+            out, and the shift of a logit is that of a logit of 1. `Guidance` is always left out, because it needs a second pass.
         max_length: The maximum number of tokens, prompt included, for a constraint with `closing=True`.
 
     Returns:

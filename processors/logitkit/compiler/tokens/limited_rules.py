@@ -142,7 +142,7 @@ def _with_limit(dfa: PushdownDfa, most: int, fresh: Ints, later: Ints, end: Ints
         raise overlap
     in_fresh |= _inside_characters(dfa, in_fresh, overlap)
     in_later |= _inside_characters(dfa, in_later, overlap)
-    # A fresh state in the middle of a character has no later one yet.
+    # A fresh state in the middle of a character lacks its later state so far.
     alone = np.flatnonzero(in_fresh & (fresh == DEAD))
     later_of = np.where(in_fresh, later, DEAD)
     later_of[alone] = dfa.states + np.arange(len(alone))

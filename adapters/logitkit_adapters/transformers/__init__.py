@@ -23,7 +23,6 @@ from logitkit_adapters.transformers.continuous_batching import continuous_batchi
 from logitkit_adapters.transformers.engine_bans import EngineBansWarning as EngineBansWarning
 from logitkit_adapters.transformers.fixed_cache import FixedCache as FixedCache
 from logitkit_adapters.transformers.fixed_cache import fixed_cache as fixed_cache
-from logitkit_adapters.transformers.guidance_pass import GuidancePass as GuidancePass
 from logitkit_adapters.transformers.hook import TransformersLogitsProcessor as TransformersLogitsProcessor
 from logitkit_adapters.transformers.hook import logits_processor as logits_processor
 from logitkit_adapters.transformers.prefill import prefill as prefill
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from logitkit_adapters.sessions import generate_typed as generate_typed
     from logitkit_adapters.sessions import probabilities as probabilities
     from logitkit_adapters.sessions import trace as trace
+    from logitkit_adapters.transformers.guidance_pass import GuidancePass as GuidancePass
 
 __all__ = [
     "EngineBansWarning",
@@ -55,4 +55,4 @@ __all__ = [
 
 # With it, a type checker would allow any name.
 if not TYPE_CHECKING:
-    __getattr__ = lazy_names(__name__, OF_SESSIONS)
+    __getattr__ = lazy_names(__name__, {**OF_SESSIONS, "GuidancePass": "logitkit_adapters.transformers.guidance_pass"})

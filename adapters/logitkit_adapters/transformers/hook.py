@@ -32,7 +32,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import transformers
 from torch import Tensor
@@ -51,9 +51,11 @@ from logitkit_adapters.hooks.door import processor_for, processors_for
 from logitkit_adapters.hooks.engine_hook import EngineHook
 from logitkit_adapters.hooks.known_prompt import WarnOnce
 from logitkit_adapters.transformers.engine_bans import warn_of_cut_off, warn_of_settings
-from logitkit_adapters.transformers.guidance_pass import GuidancePass
-from logitkit_adapters.transformers.second_pass import SecondPass
 from logitkit_adapters.transformers.vocabulary import vocabulary
+
+if TYPE_CHECKING:
+    from logitkit_adapters.transformers.guidance_pass import GuidancePass
+    from logitkit_adapters.transformers.second_pass import SecondPass
 
 __all__ = ["TransformersLogitsProcessor", "begins_generation", "logits_processor"]
 
@@ -74,6 +76,13 @@ def begins_generation() -> bool:
             first = first or frame
         frame = frame.f_back
     return first is not None and first.f_code.co_name == "_sample" and "next_tokens" not in first.f_locals
+
+
+def _second_pass(guidance: GuidancePass, processor: Processor[Any], rows: int | None) -> SecondPass:
+    """Return the second pass of a hook. Few hooks have one, so its modules are loaded here."""
+    from logitkit_adapters.transformers.second_pass import SecondPass
+
+    return SecondPass.of(guidance, processor, rows)
 
 
 class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
@@ -101,7 +110,7 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
     ) -> None:
         super().__init__(processor, padding, record_kept=record_kept, guided=guidance is not None)
         rows = padding.rows if prompt is None else len(prompt)
-        self._second = SecondPass.of(guidance, processor, rows)
+        self._second = None if guidance is None else _second_pass(guidance, processor, rows)
         self.tracker: Tracker[Any] = Tracker(
             processor,
             prompt=None if prompt is None else padding.without(prompt),

@@ -40,8 +40,8 @@ class SecondPass:
     """
 
     @classmethod
-    def of(cls, given: Any, processor: Processor[Any], rows: int | None) -> SecondPass | None:
-        """Return the second pass of a hook, or None if none is given.
+    def of(cls, given: Any, processor: Processor[Any], rows: int | None) -> SecondPass:
+        """Return the second pass of a hook.
 
         Args:
             given: The argument `guidance` of `logits_processor`.
@@ -52,8 +52,6 @@ class SecondPass:
             ConfigurationError: It is given for a processor that does not read it, or is something else.
             BatchMismatch: The number of negative prompts is neither 1 nor that of the prompts.
         """
-        if given is None:
-            return None
         if not isinstance(given, GuidancePass):
             raise ConfigurationError(f"guidance is a {type(given).__name__}; give GuidancePass(model, ...)")
         if not reads_guidance(processor):

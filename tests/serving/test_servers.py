@@ -15,6 +15,7 @@ import openai
 import pytest
 import torch
 
+from tests.serving.conftest import ENGINES
 from tests.serving.servers import Server
 
 PERSON = {
@@ -158,6 +159,22 @@ def test_a_stop_never_leaks(server: Server, endpoint: str) -> None:
         pieces = [(chunk.delta.content if endpoint == "chat" else chunk.text) or "" for chunk in chunks]
         assert "".join(pieces) == expected
         assert chunks[-1].finish_reason == "stop"
+
+
+@pytest.mark.parametrize("server", [one for one in ENGINES if one.id == "llama-cpp"], indirect=True)
+def test_a_completion_of_llama_cpp_without_a_limit(server: Server) -> None:
+    """It has 16 tokens if the request says nothing, and as many as the context allows with null."""
+
+    def text(**asked: Any) -> Any:
+        schema = {"type": "string", "pattern": "^[ a-z]{0,60}$"}
+        body = {"response_format": {"type": "json_schema", "json_schema": {"name": "text", "schema": schema}}}
+        found = server.client.completions.create(
+            model=server.model, prompt="A:", temperature=0, extra_body=body, **asked
+        )
+        return found.choices[0].text
+
+    assert re.fullmatch('"[ a-z]{0,59}"', text())
+    assert re.fullmatch('"[ a-z]{60}"', text(max_tokens=None))
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [

@@ -32,13 +32,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--cases-of-each",
         type=int,
         metavar="N",
-        help="run at most N of the parametrized cases of each test, always the same ones; by default all",
+        help="run at most N of the parametrized cases of each test; by default all",
     )
+    parser.addoption(
+        "--cases-by",
+        default="",
+        metavar="TEXT",
+        help="which cases --cases-of-each chooses: the same ones for the same text; CI gives the commit",
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say how to run the same cases again."""
+    most, text = config.getoption("cases_of_each"), config.getoption("cases_by")
+    return None if most is None else f"cases: --cases-of-each {most} --cases-by '{text}'"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect cases if `--cases-of-each` is given. A hash of the name chooses, so a test of all engines keeps different ones."""
-    most = config.getoption("cases_of_each")
+    most, text = config.getoption("cases_of_each"), config.getoption("cases_by")
     if most is None:
         return
     cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
@@ -47,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = {
         item
         for group in cases.values()
-        for item in sorted(group, key=lambda item: zlib.crc32(item.nodeid.encode()))[:most]
+        for item in sorted(group, key=lambda item: zlib.crc32(f"{text}{item.nodeid}".encode()))[:most]
     }
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]

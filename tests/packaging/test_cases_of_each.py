@@ -1,4 +1,4 @@
-"""`--cases-of-each N`, with which `scripts/test` takes minutes: every test runs, with at most N of its cases."""
+"""`--cases-of-each N`, with which `scripts/test` takes minutes, and CI less than an hour: every test runs, with at most N cases."""
 
 from __future__ import annotations
 
@@ -24,3 +24,11 @@ def test_each_test_keeps_some_of_its_cases_and_always_the_same() -> None:
     assert kept == {test: min(2, count) for test, count in cases.items()}
     assert set(some) < set(every)
     assert collected("--cases-of-each", "2") == some
+
+
+def test_other_texts_choose_other_cases() -> None:
+    """So CI, which gives the commit, runs all cases in the course of time."""
+    chosen = [set(collected("--cases-of-each", "2", "--cases-by", text)) for text in ("", "a", "b", "b")]
+    assert chosen[0] == set(collected("--cases-of-each", "2"))
+    assert len({frozenset(names) for names in chosen}) == 3
+    assert chosen[2] == chosen[3]

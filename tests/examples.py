@@ -21,11 +21,12 @@ def examples(many: int) -> int:
     return -(-many // (2 if CI else 8))
 
 
-def of_all(cases: Iterable[T], one_in: int) -> list[T]:
+def of_all(cases: Iterable[T], one_in: int, *, in_ci: int = 1) -> list[T]:
     """Return all cases in CI, and evenly spaced ones in a run by hand.
 
     Args:
         cases: The cases.
         one_in: A run by hand gets one case of this many.
+        in_ci: The same for a run in CI.
     """
-    return list(cases)[:: 1 if CI else one_in]
+    return list(cases)[:: in_ci if CI else one_in]

@@ -228,7 +228,7 @@ def test_an_illegal_token_ends_the_row(name: str) -> None:
     """So an unconstrained draft leaves the language where the mask would have."""
     constraint = lk.JsonSchema(LANGUAGES[name][0], vocabulary())
     tokens, draw, begun = vocabulary().tokens, random.Random(name), beginnings(name)
-    draws = draw.sample(sorted(begun), 40)
+    draws = draw.sample(sorted(begun), 16)
     ids = [i for i, token in enumerate(tokens) if token is not None]
     context = lk.Context.of([[]] * len(ids), vocabulary_size=vocabulary().size)
     start = constraint.init_state(context)

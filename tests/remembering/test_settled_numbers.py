@@ -83,7 +83,7 @@ def test_a_beginning_is_legal_if_another_number_can_follow(name: str, nested: st
     draw = random.Random(name + nested)
     context = lk.Context.of([[]] * len(TOKENS), vocabulary_size=VOCABULARY.size)
     start = constraint.init_state(context)
-    for text in draw.sample(sorted(begun), min(len(begun), 400 if CI else 60)):
+    for text in draw.sample(sorted(begun), min(len(begun), 150 if CI else 40)):
         last = text.rpartition(",")[2].strip("[]")
         if len(last) > LOOKED_AT:
             continue

@@ -63,7 +63,7 @@ def test_without_tokens_for_some_bytes_nothing_else_is_allowed(name: str) -> Non
 )
 def test_the_constraint_and_the_reader_agree_with_plain_rules(name: str, choice: str) -> None:
     form, plain = FORMATS[name], tools_of(name)
-    for case in of_all(map(real, CASES), one_in=3):
+    for case in of_all(map(real, CASES), one_in=4):
         tools = Tools(REAL_TOOLS, form, choice=choice, **case)
         for names in of_all([*sequences(3), *sequences(4)[len(sequences(3)) :: 15]], one_in=4):
             text = plain.write([CALLS[called] for called in names])
@@ -93,7 +93,7 @@ def test_orders_beside_answers_preambles_and_reasoning(name: str) -> None:
         if ("preamble" in options and form.trigger is None) or ("reasoning" in options and form.reasoning_end is None):
             continue
         tools = Tools(REAL_TOOLS, form, unique=True, parallel_calls=(1, 2), **options)
-        for names in of_all(sequences(3), one_in=3):
+        for names in of_all(sequences(3), one_in=4, in_ci=2):
             text = first + tools_of(name).write([CALLS[called] for called in names])
             turn = tools.parse([*ids_of(text, form), EOS], vocabulary(form))
             assert turn.complete == (len({*names}) == len(names) < 3), (options, names, turn)

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.errors import IllegalToken, VocabularyError
@@ -47,6 +49,11 @@ class StateBlock:
     tokens: Tensor
     state: Any
     context: Context
+
+    def occurring(self) -> list[NDArray[np.int64]]:
+        """Return the tokens of the prompt and the output of the row of each step, rising; on the host only."""
+        found = self.group.occurring
+        return [found[row] for row in torch.searchsorted(self.group.rows, self.rows).tolist()]
 
 
 def blocks_of(rollouts: Rollouts, *wanted: Tensor) -> Iterator[StateBlock]:

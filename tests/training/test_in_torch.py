@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import logitkit as lk
 from logitkit.protocol.context import context_to
-from logitkit.training import differentiable, few_legal, state_blocks
+from logitkit.training import block_room, differentiable, few_legal, state_blocks
 from logitkit.training.rollouts import Rollouts
 from logitkit.training.state_blocks import StateBlock, blocks_of
 from tests.fake_cuda import fake_cuda
@@ -44,7 +44,8 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
             torch.testing.assert_close(one, other)
         for one, other in zip(found, replay_of(CHAIN, sampled), strict=True):
             torch.testing.assert_close(one, other)
-    monkeypatch.setattr(differentiable, "FEW_ROWS", 0)
+    for module in (differentiable, block_room):
+        monkeypatch.setattr(module, "FEW_ROWS", 0)
     for one, other in zip(whole, loss_and_gradient(sampled, sampled.logits), strict=True):
         torch.testing.assert_close(one, other)
 

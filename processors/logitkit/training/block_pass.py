@@ -98,7 +98,7 @@ class ForwardPass(BlockPass):
     """A pass that measures.
 
     Args:
-        room: [N, V] of the dtype of the logits, which may be overwritten.
+        room: [N, V] of the dtype of the logits, or [1, V] on the CPU, which may be overwritten.
         log_mass: [N], the logarithm of the mass that constraints kept.
         raised: [N] bool, the rows that had to end, in which no logit depends on the given ones.
         sums: The `log_sums` of the processed logits, if they are known.
@@ -289,7 +289,7 @@ def pass_forward(block: StateBlock, logits: Tensor, kept: Tensor | None, room: T
         block: The states of N rows.
         logits: [N, V] of at least 32 bits, which may be overwritten.
         kept: [N, ceil(V / 32)] int32, the tokens that the sampler kept, or None. Truncations do not run then.
-        room: [N, V] of the same dtype, which may be overwritten.
+        room: [N, V] of the same dtype, or [1, V] on the CPU, which may be overwritten.
 
     Returns:
         The pass. Tokens outside of `kept` are at -inf in its logits.

@@ -11,7 +11,7 @@ from logitkit.training.state_blocks import StateBlock
 __all__ = ["FEW_ROWS", "BlockRoom"]
 
 # With more rows in a block, one indexing is faster than a copy of each row.
-FEW_ROWS = 64
+FEW_ROWS = 128
 
 
 class BlockRoom:
@@ -24,31 +24,34 @@ class BlockRoom:
 
     def __init__(self, logits: Tensor, wide: torch.dtype) -> None:
         self.logits, self.wide = logits.detach(), wide
-        self._spaces: tuple[Tensor, Tensor] | None = None
-        self._nothing: Tensor | None = None
+        self._given, self._spare, self._nothing = (self._rows(0) for _ in range(3))
 
-    def nothing(self, count: int) -> Tensor:
-        """Return a tensor of -inf, [N, V], which must be left so."""
-        if self._nothing is None or len(self._nothing) < count:
-            self._nothing = torch.full((count, self.logits.shape[2]), -torch.inf, dtype=self.wide)
-        return self._nothing[:count]
-
-    def spaces(self, count: int) -> tuple[Tensor, Tensor]:
-        """Return both tensors, [N, V], with anything in them."""
-        if self._spaces is None or len(self._spaces[0]) < count:
-            size = (count, self.logits.shape[2])
-            first = torch.empty(size, dtype=self.wide, device=self.logits.device)
-            self._spaces = first, torch.empty_like(first)
-        return self._spaces[0][:count], self._spaces[1][:count]
-
-    def rows_of(self, block: StateBlock) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the logits of a block, [N, V], copied into the first tensor; the second one; and the greatest logits, [N]."""
-        given, spare = self.spaces(len(block.rows))
+    def rows_of(self, block: StateBlock) -> tuple[Tensor, Tensor]:
+        """Return a copy of the logits of a block, [N, V], in a tensor of this object; and the greatest ones, [N]."""
+        self._given = self._enough(self._given, len(block.rows))
+        given = self._given[: len(block.rows)]
         if len(given) > FEW_ROWS or not given.is_cpu:
             given.copy_(self.logits[block.rows, block.steps])
-            return given, spare, given.amax(1)
+            return given, given.amax(1)
         top = np.empty(len(given), given.numpy().dtype)
         for number, (row, step) in enumerate(zip(block.rows.tolist(), block.steps.tolist(), strict=True)):
             # While the row is in the fastest cache.
             top[number] = given[number].copy_(self.logits[row, step]).numpy().max()
-        return given, spare, torch.from_numpy(top)
+        return given, torch.from_numpy(top)
+
+    def spare(self, count: int) -> Tensor:
+        """Return another tensor, [N, V], with anything in it."""
+        self._spare = self._enough(self._spare, count)
+        return self._spare[:count]
+
+    def nothing(self, count: int) -> Tensor:
+        """Return a tensor of -inf, [N, V], which must be left so."""
+        if len(self._nothing) < count:
+            self._nothing = self._rows(count).fill_(-torch.inf)
+        return self._nothing[:count]
+
+    def _enough(self, rows: Tensor, count: int) -> Tensor:
+        return rows if len(rows) >= count else self._rows(count)
+
+    def _rows(self, count: int) -> Tensor:
+        return torch.empty((count, self.logits.shape[2]), dtype=self.wide, device=self.logits.device)

@@ -42,7 +42,7 @@ class ConstraintRun:
     Args:
         logits: [N, V], the logits before the first constraint.
         block: The states of the rows.
-        room: [N, V] of the same dtype, which may be overwritten.
+        room: [N, V] of the same dtype, or [1, V] on the CPU, which may be overwritten.
     """
 
     def __init__(self, logits: Tensor, block: StateBlock, room: Tensor) -> None:
@@ -67,7 +67,7 @@ class ConstraintRun:
 
         Args:
             logits: [N, V], the logits after the last constraint.
-            room: [N, V] of the same dtype, which may be overwritten.
+            room: [N, V] of the same dtype, or [1, V] on the CPU, which may be overwritten.
         """
         found = self._measured(logits, room)
         # Where earlier processors have left nothing, there is nothing to keep.

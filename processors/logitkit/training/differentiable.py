@@ -89,7 +89,8 @@ def measured(logits: Tensor, kept: Tensor | None, rollouts: Rollouts, *, with_le
         legal = torch.zeros((*shape, width(rollouts.columns)), dtype=torch.int32, device=device)
     room = BlockRoom(logits, wide)
     for block in blocks_of(rollouts):
-        given, spare, top = room.rows_of(block)
+        given, top = room.rows_of(block)
+        spare = room.spare(1 if given.is_cpu else len(given))
         made = pass_forward(block, given, sets_of(kept, block), spare)
         bits = made.legal
         if bits is None and (legal is not None or given.is_cpu):
@@ -134,15 +135,15 @@ def gradient(
         if sets is not None and result.is_cpu and few[block.rows[0], block.steps[0]]:
             _gradient_of_few(result, block, room, FewLegal.of(sets), grad, kept is not None)
             continue
-        given, spare, _ = room.rows_of(block)
+        given, _ = room.rows_of(block)
         made = pass_back(block, given, sets_of(kept, block), sets, room)
         outer = grad[block.rows, block.steps].to(given.dtype)[:, None] * made.scale
         if given.is_cpu and len(given) <= FEW_ROWS and made.is_by_row:
-            _write_by_row(result, block, made, outer[:, 0], spare[0])
+            _write_by_row(result, block, made, outer[:, 0], room.spare(1)[0])
             continue
         processed = made.logits if made.sets is None else restrict(made.logits, made.sets)[0]
         # The derivative of a log-probability by a logit: 1 for the token itself, less the probability of each token.
-        inner = torch.softmax(processed, 1, out=spare).mul_(-outer)
+        inner = torch.softmax(processed, 1, out=room.spare(len(given))).mul_(-outer)
         inner = made.pull_back(inner.scatter_add_(1, block.tokens[:, None], outer))
         _write(result, block, inner)
     return result

@@ -39,7 +39,7 @@ def log_sums(logits: Tensor, room: Tensor | None = None, legal: Tensor | None = 
 
     Args:
         logits: [B, V] floating point of at least 32 bits.
-        room: A tensor of the same shape and dtype to overwrite, or None.
+        room: [B, V] of the same dtype, or [1, V] on the CPU, which may be overwritten; or None.
         legal: [B, ceil(V / 32)] int32, the tokens above -inf, if they are known.
     """
     if room is not None and logits.is_cpu and len(logits):

@@ -25,7 +25,7 @@ from logitkit.training.rollouts import Group, Rollouts
 __all__ = ["StateBlock", "blocks_of"]
 
 # How many logits a block has: few enough for the caches of a CPU, and enough to keep a GPU busy.
-ON_HOST, ON_DEVICE = 2**21, 2**27
+ON_HOST, ON_DEVICE = 2**22, 2**27
 
 
 @dataclass(frozen=True, eq=False)

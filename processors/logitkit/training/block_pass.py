@@ -155,7 +155,7 @@ class TokenSlopes:
     """The pullback of a processor that scales some tokens of each row, on the CPU.
 
     Args:
-        places: [M], the place of each token among all logits of the N rows, V in each; some may occur twice in their row.
+        places: [M], the place of each token among all logits of the N rows, V in each; rising.
         slopes: [M], by how much it is scaled.
         starts: [N + 1], where the tokens of each row begin, and their number.
     """
@@ -165,7 +165,8 @@ class TokenSlopes:
     starts: NDArray[np.int64]
 
     def __call__(self, grad: Tensor) -> Tensor:
-        """Return the gradient of the given logits, [N, V], from that of the processed ones, in place."""
+        """Return the gradient of the given logits, [N, V], from that of the processed ones, which may be overwritten."""
+        grad = grad.contiguous()
         grad.numpy().reshape(-1)[self.places] *= self.slopes
         return grad
 
@@ -247,16 +248,17 @@ class BackwardPass(BlockPass):
             slopes = process_checked(processor, state, torch.where(given < 0, -1.0, 1.0).to(given), context).abs_()
             self.pullbacks.append(lambda grad: grad.mul_(slopes))
             return
-        lists, columns = self.block.occurring(), given.shape[1]
+        columns = given.shape[1]
+        lists = self.block.occurring(columns)
         starts = np.cumsum([0, *map(len, lists)])
         places = np.concatenate(lists) + np.repeat(np.arange(len(lists)) * columns, np.diff(starts))
         # Rows of -inf, which stays as it is: filling rows takes longer than the rest of the way.
         signs = self.room.nothing(len(given))
         numbers = signs.numpy().reshape(-1)
         numbers[places] = np.where(given.numpy().reshape(-1)[places] < 0, -1, 1)
-        slopes = process_checked(processor, state, signs, context).numpy().reshape(-1)[places]
+        scaled = process_checked(processor, state, signs, context).numpy().reshape(-1)[places]
         numbers[places] = -np.inf
-        self.pullbacks.append(TokenSlopes(places, np.abs(slopes), starts))
+        self.pullbacks.append(TokenSlopes(places, np.abs(scaled), starts))
 
     def _by_torch(self, processor: Processor[Any], state: Any, derivative: Derivative) -> None:
         leaf = self.logits.detach().clone().requires_grad_()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,18 +25,15 @@ class BlockRoom:
         self.logits, self.wide = logits.detach(), wide
         self._given, self._spare, self._nothing = (self._rows(0) for _ in range(3))
 
-    def rows_of(self, block: StateBlock) -> tuple[Tensor, Tensor]:
-        """Return a copy of the logits of a block, [N, V], in a tensor of this object; and the greatest ones, [N]."""
+    def rows_of(self, block: StateBlock) -> Tensor:
+        """Return a copy of the logits of a block, [N, V], in a tensor of this object."""
         self._given = self._enough(self._given, len(block.rows))
         given = self._given[: len(block.rows)]
         if len(given) > FEW_ROWS or not given.is_cpu:
-            given.copy_(self.logits[block.rows, block.steps])
-            return given, given.amax(1)
-        top = np.empty(len(given), given.numpy().dtype)
-        for number, (row, step) in enumerate(zip(block.rows.tolist(), block.steps.tolist(), strict=True)):
-            # While the row is in the fastest cache.
-            top[number] = given[number].copy_(self.logits[row, step]).numpy().max()
-        return given, torch.from_numpy(top)
+            return given.copy_(self.logits[block.rows, block.steps])
+        for line, row, step in zip(given, block.rows.tolist(), block.steps.tolist(), strict=True):
+            line.copy_(self.logits[row, step])
+        return given
 
     def spare(self, count: int) -> Tensor:
         """Return another tensor, [N, V], with anything in it."""

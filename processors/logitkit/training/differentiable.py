@@ -89,7 +89,8 @@ def measured(logits: Tensor, kept: Tensor | None, rollouts: Rollouts, *, with_le
         legal = torch.zeros((*shape, width(rollouts.columns)), dtype=torch.int32, device=device)
     room = BlockRoom(logits, wide)
     for block in blocks_of(rollouts):
-        given, top = room.rows_of(block)
+        given = room.rows_of(block)
+        top = given.amax(1)
         spare = room.spare(1 if given.is_cpu else len(given))
         made = pass_forward(block, given, sets_of(kept, block), spare)
         bits = made.legal
@@ -135,7 +136,7 @@ def gradient(
         if sets is not None and result.is_cpu and few[block.rows[0], block.steps[0]]:
             _gradient_of_few(result, block, room, FewLegal.of(sets), grad, kept is not None)
             continue
-        given, _ = room.rows_of(block)
+        given = room.rows_of(block)
         made = pass_back(block, given, sets_of(kept, block), sets, room)
         outer = grad[block.rows, block.steps].to(given.dtype)[:, None] * made.scale
         if given.is_cpu and len(given) <= FEW_ROWS and made.is_by_row:

@@ -50,9 +50,9 @@ class StateBlock:
     state: Any
     context: Context
 
-    def occurring(self) -> list[NDArray[np.int64]]:
-        """Return the tokens of the prompt and the output of the row of each step, rising; on the host only."""
-        found = self.group.occurring
+    def occurring(self, columns: int) -> list[NDArray[np.int64]]:
+        """Return the tokens of the prompt and the output of the row of each step that are columns, rising; on the host only."""
+        found = [tokens[: np.searchsorted(tokens, columns)] for tokens in self.group.occurring]
         return [found[row] for row in torch.searchsorted(self.group.rows, self.rows).tolist()]
 
 

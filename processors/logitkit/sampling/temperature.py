@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.parameters import Number
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
-from logitkit.runtime.host_logits import MOST, HostAndDevice
+from logitkit.runtime.host_logits import HostAndDevice
 
 if TYPE_CHECKING:
     from logitkit.kernels.stages import Stage
@@ -24,6 +23,9 @@ __all__ = ["TEMPERATURE", "Temperature", "TemperatureState", "divided_tensors"]
 
 # Far beyond every use: lower temperatures act like 0; with higher ones, all tokens are equally likely.
 TEMPERATURE = Number(1e-4, 1e4, "1 changes nothing", zero="the best token only")
+
+# Integers as wide as the floats that logits are, by their size in bytes.
+SIGNED = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class TemperatureState(NamedTuple):
@@ -97,50 +99,30 @@ class Temperature(HostAndDevice[TemperatureState]):
 
 def _divided(line: Tensor, temperature: float) -> bool:
     """Divide a row in place and return True; leave it unchanged if a logit is NaN or +inf, or might overflow."""
-    if line.dtype.itemsize == 2:
-        fits = _bits_fit(line, temperature)
-    else:
-        most = MOST[line.dtype]
-        # Numbers up to this one certainly stay finite. Division by at least 1 keeps all of them finite.
-        fits = _fit(line.numpy(), most if temperature >= 1 else most / 2 * temperature)
-    if fits:
-        line.div_(temperature)
-    return fits
-
-
-def _fit(row: NDArray[np.floating], room: float) -> bool:
-    """Whether all numbers of a row are -inf, or from -room to room."""
-    # The maximum of some numbers is NaN if any of them is.
-    if not row.max() <= room:
-        return False
-    low = np.count_nonzero(row < -room)
-    return not low or low == np.count_nonzero(row == -np.inf)
-
-
-def _bits_fit(line: Tensor, temperature: float) -> bool:
-    """Whether the same is true of a row of 16 bits, by the bits: numpy has no bfloat16, and is slow on float16."""
-    signed = line.view(torch.int16).numpy()
-    unsigned = signed.view(np.uint16)
+    signed = line.view(SIGNED[line.dtype.itemsize]).numpy()
+    unsigned = signed.view(f"u{signed.itemsize}")
     room, negative_room, negative_infinity = _room(line.dtype, temperature)
     # The bits of nonnegative floats sort like the floats, those of negative ones in reverse; NaN comes after infinity.
     if signed.max() > room:
         return False
     greatest = unsigned.max()
-    return bool(
-        greatest <= negative_room
-        or (
-            greatest == negative_infinity
-            and np.count_nonzero(unsigned > negative_room) == np.count_nonzero(unsigned == negative_infinity)
-        )
-    )
+    if greatest > negative_room and (
+        greatest != negative_infinity
+        or np.count_nonzero(unsigned > negative_room) != np.count_nonzero(unsigned == negative_infinity)
+    ):
+        return False
+    line.div_(temperature)
+    return True
 
 
 @lru_cache(maxsize=1024)
 def _room(dtype: torch.dtype, temperature: float) -> tuple[int, int, int]:
     """Return the bits of a number that certainly stays finite, and as unsigned integers those of its negative and of -inf."""
-    numbers = torch.tensor([min(MOST[dtype], MOST[dtype] / 2 * temperature), torch.inf], dtype=dtype)
-    room, infinity = numbers.view(torch.int16).tolist()
-    return room, 0x8000 | room, 0x8000 | infinity
+    most = float(torch.finfo(dtype).max)
+    numbers = torch.tensor([min(most, most / 2 * temperature), torch.inf], dtype=dtype)
+    room, infinity = numbers.view(SIGNED[dtype.itemsize]).tolist()
+    sign = 1 << (8 * dtype.itemsize - 1)
+    return room, sign | room, sign | infinity
 
 
 def divided_tensors(temperature: Tensor, logits: Tensor) -> Tensor:

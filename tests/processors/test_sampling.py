@@ -207,6 +207,18 @@ def test_a_hot_row_that_has_no_room_keeps_its_order() -> None:
     assert both_paths(lk.Temperature(0.5), logits).tolist() == [[2.0, -65504.0, NEVER, 0.0]]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("temperature", [1e-4, 0.5, 0.999, 1.001, 1.5, 1e4])
+def test_a_wide_row_has_the_same_bits_on_both_paths(temperature: float, dtype: torch.dtype) -> None:
+    most = torch.finfo(dtype).max
+    edges = [most, most / 2, most * temperature, most / 2 * temperature]
+    finite = [number for number in edges if number <= most]
+    rows = [[sign * number, other, 0.3, 1e-3] for number in finite for sign in (1, -1) for other in (NEVER, -1.0, 2.0)]
+    rows += [[math.nan, 1.0, NEVER, 2.0], [math.inf, 1.0, NEVER, 2.0], [math.nan, math.inf, 1.0, -most], [NEVER] * 4]
+    out = both_paths(lk.Temperature(temperature), torch.tensor(rows, dtype=dtype))
+    assert out[:-4][torch.tensor(rows[:-4]) > NEVER].isfinite().all()
+
+
 def test_random_numbers_follow_the_stream_and_the_length() -> None:
     xtc, width = lk.Xtc(0.5, 0.05, seed=3), 4
     context = lk.Context.of([[1, 2], [1, 2], [1, 2]], width)

@@ -90,6 +90,16 @@ def test_the_gradient_of_a_repetition_penalty_depends_on_the_sign() -> None:
     torch.testing.assert_close(given.grad[0, 0], (torch.eye(4, dtype=torch.float64)[2] - chances) * slopes)
 
 
+def test_a_token_of_the_prompt_that_is_not_a_column_has_no_gradient() -> None:
+    logits = torch.tensor([[[2.0, -1.0, 0.5, -0.5]]] * 2).requires_grad_()
+    penalty = lk.RepetitionPenalty(2.0, include_prompt=False)
+    # A place that does not exist: 5 would be token 1 of the next row.
+    lk.training.replay(penalty, [[5], [9]], [[1], [1]], logits).log_probs.sum().backward()
+    assert logits.grad is not None
+    expected = torch.eye(4)[1] - logits[0, 0].detach().softmax(0)
+    torch.testing.assert_close(logits.grad, expected.expand(2, 1, 4))
+
+
 def test_a_row_that_must_end_carries_no_signal() -> None:
     # No second "a" is legal and the prompt is over: the chain ends the row with EOS, at a logit that the model has no part in.
     given = LOGITS.clone().requires_grad_()

@@ -22,7 +22,7 @@ from logitkit.particles.weights import effective_sample_size
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor
 from logitkit.sessions.token_choice import drawn_tokens
-from logitkit.training.kept_sets import log_sums
+from logitkit.training.log_sums import log_sums
 
 __all__ = ["ParticleFilter"]
 

@@ -7,7 +7,9 @@ replay           the public function and its result
 rollouts         its arguments, checked: the rows of each processor
 token_lines      prompts and outputs without padding
 state_blocks     the states of all steps, many steps as one batch
+block_room       tensors as large as a block, which all blocks share
 block_pass       a block of logits through the processors, and its gradient back
+log_sums         the logarithm of the sum of exponentials of each row
 few_legal        sums and gradients of rows in which few tokens are legal
 constraint_run   the mass that neighbouring constraints keep
 derivatives      how processed logits depend on given ones, by role and kind

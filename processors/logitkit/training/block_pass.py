@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.composition.empty_rows import end_rows
@@ -24,9 +25,11 @@ from logitkit.protocol.calls import own_rows, process_checked
 from logitkit.protocol.declared import is_foreign, truncates
 from logitkit.protocol.processor import Processor, Role, name_of, role_of
 from logitkit.runtime.token_bits import unpacked
+from logitkit.training.block_room import BlockRoom
 from logitkit.training.constraint_run import ConstraintRun
 from logitkit.training.derivatives import READING_ROWS, Derivative, derivative_of
-from logitkit.training.kept_sets import LogSums, restrict
+from logitkit.training.kept_sets import restrict
+from logitkit.training.log_sums import LogSums
 from logitkit.training.state_blocks import StateBlock
 
 __all__ = ["BlockPass", "pass_back", "pass_forward"]
@@ -59,11 +62,16 @@ class BlockPass:
                 if left_out and derivative_of(processor) in READING_ROWS:
                     self.cut()
                 self.process(processor, state)
-            if chain.ends_rows_after(place):
+            if self.may_end_rows and chain.ends_rows_after(place):
                 own = own_rows("chain", len(self.logits), self.logits)
                 self.logits, ended = end_rows(own, chain.known_eos_ids)
                 if ended is not None:
                     self.end(ended)
+
+    @property
+    def may_end_rows(self) -> bool:
+        """Whether a row may have no token left."""
+        return True
 
     def process(self, processor: Processor[Any], state: Any) -> None:
         """Run a processor."""
@@ -90,10 +98,11 @@ class ForwardPass(BlockPass):
     """A pass that measures.
 
     Args:
-        room: [N, V] of the dtype of the logits, which may be overwritten.
+        room: [N, V] of the dtype of the logits, or [1, V] on the CPU, which may be overwritten.
         log_mass: [N], the logarithm of the mass that constraints kept.
         raised: [N] bool, the rows that had to end, in which no logit depends on the given ones.
         sums: The `log_sums` of the processed logits, if they are known.
+        legal: [N, ceil(V / 32)] int32, the tokens above -inf, if they are known.
         missing: [N] bool, the rows in which constraints mask a token that the sampler kept.
     """
 
@@ -102,6 +111,7 @@ class ForwardPass(BlockPass):
     raised: Tensor
     missing: Tensor
     sums: LogSums | None = None
+    legal: Tensor | None = None
     constraints: ConstraintRun | None = None
 
     def process(self, processor: Processor[Any], state: Any) -> None:
@@ -110,6 +120,8 @@ class ForwardPass(BlockPass):
         if role_of(processor) is not Role.CONSTRAINT:
             self.close()
             self.sums = None
+            if own is not Derivative.ROW_SCALE or truncates(processor):
+                self.legal = None
         elif self.constraints is None:
             self.constraints = ConstraintRun(self.logits, self.block, self.room)
         if self.constraints is not None and own is Derivative.COMPARED:
@@ -123,19 +135,45 @@ class ForwardPass(BlockPass):
     def cut(self) -> None:
         """Measure what constraints kept before truncations."""
         self.close()
-        self.sums = None
+        self.sums = self.legal = None
         super().cut()
 
     def end(self, rows: Tensor) -> None:
-        """Note that the sums have changed."""
-        self.sums = None
+        """Note that the sums and the legal tokens have changed."""
+        self.sums = self.legal = None
 
     def close(self) -> None:
         """Measure the mass that the last neighbouring constraints kept."""
         if self.constraints is not None:
             found = self.constraints.measure(self.logits, self.room)
-            self.constraints, self.sums = None, found.sums
+            self.constraints, self.sums, self.legal = None, found.sums, found.legal
             self.log_mass, self.raised = self.log_mass + found.log_mass, self.raised | found.raised
+
+
+@dataclass(frozen=True, eq=False)
+class TokenSlopes:
+    """The pullback of a processor that scales some tokens of each row, on the CPU.
+
+    Args:
+        places: [M], the place of each token among all logits of the N rows, V in each; rising.
+        slopes: [M], by how much it is scaled.
+        starts: [N + 1], where the tokens of each row begin, and their number.
+    """
+
+    places: NDArray[np.int64]
+    slopes: NDArray[np.floating]
+    starts: NDArray[np.int64]
+
+    def __call__(self, grad: Tensor) -> Tensor:
+        """Return the gradient of the given logits, [N, V], from that of the processed ones, which may be overwritten."""
+        grad = grad.contiguous()
+        grad.numpy().reshape(-1)[self.places] *= self.slopes
+        return grad
+
+    def scale_row(self, number: int, grad: Tensor) -> None:
+        """Do the same for one row, [V]."""
+        own = slice(self.starts[number], self.starts[number + 1])
+        grad.numpy()[self.places[own] - number * len(grad)] *= self.slopes[own]
 
 
 @dataclass(eq=False)
@@ -143,17 +181,24 @@ class BackwardPass(BlockPass):
     """A pass that leaves pullbacks.
 
     Args:
+        sets: [N, ceil(V / 32)] int32, the tokens that have a probability; None if the processors that run leave only these.
         leave_out: Whether all that mask are left out.
-        room: [N, V] of the dtype of the logits, which may be overwritten.
+        room: For tensors as large as the block.
         scale: [N, 1], the product of the slopes of processors that scale whole rows, or 1. The pullbacks are linear, so a
             gradient may be multiplied by it before them.
         pullbacks: In the order of the processors.
     """
 
+    sets: Tensor | None
     leave_out: bool
-    room: Tensor
+    room: BlockRoom
     scale: Tensor | float = 1.0
     pullbacks: list[Pullback] = field(default_factory=list)
+
+    @property
+    def may_end_rows(self) -> bool:
+        """Whether a row may have no token left: not without what masks."""
+        return not self.leave_out
 
     def process(self, processor: Processor[Any], state: Any) -> None:
         """Run a processor."""
@@ -184,20 +229,36 @@ class BackwardPass(BlockPass):
             grad = pullback(grad)
         return grad
 
+    @property
+    def is_by_row(self) -> bool:
+        """Whether `pull_back_row` can be called."""
+        return all(isinstance(pullback, TokenSlopes) for pullback in self.pullbacks)
+
+    def pull_back_row(self, number: int, grad: Tensor) -> None:
+        """Do what `pull_back` does for one row, [V], in place."""
+        for pullback in self.pullbacks:
+            assert isinstance(pullback, TokenSlopes)
+            pullback.scale_row(number, grad)
+
     def _scale_by_sign(self, processor: Processor[Any], state: Any) -> None:
-        """Note the slopes of a penalty, which scales few tokens."""
+        """Note the slopes of a penalty, which scales only tokens that the row has had."""
         given, context = self.logits, self.block.context
         if not given.is_cpu:
-            # Finding the tokens would wait for the device.
+            # Choosing the tokens would wait for the device.
             slopes = process_checked(processor, state, torch.where(given < 0, -1.0, 1.0).to(given), context).abs_()
             self.pullbacks.append(lambda grad: grad.mul_(slopes))
             return
-        ones = process_checked(processor, state, self.room.fill_(1), context)
-        # numpy takes a fifth of torch's time.
-        at = torch.from_numpy(np.flatnonzero(ones.numpy().reshape(-1) != 1))
-        ones.view(-1)[at] = torch.where(given.view(-1)[at] < 0, -1.0, 1.0).to(given)
-        slopes = process_checked(processor, state, ones, context).view(-1)[at].abs_()
-        self.pullbacks.append(lambda grad: grad.view(-1).index_put_((at,), grad.view(-1)[at] * slopes).view_as(grad))
+        columns = given.shape[1]
+        lists = self.block.occurring(columns)
+        starts = np.cumsum([0, *map(len, lists)])
+        places = np.concatenate(lists) + np.repeat(np.arange(len(lists)) * columns, np.diff(starts))
+        # Rows of -inf, which stays as it is: filling rows takes longer than the rest of the way.
+        signs = self.room.nothing(len(given))
+        numbers = signs.numpy().reshape(-1)
+        numbers[places] = np.where(given.numpy().reshape(-1)[places] < 0, -1, 1)
+        scaled = process_checked(processor, state, signs, context).numpy().reshape(-1)[places]
+        numbers[places] = -np.inf
+        self.pullbacks.append(TokenSlopes(places, np.abs(scaled), starts))
 
     def _by_torch(self, processor: Processor[Any], state: Any, derivative: Derivative) -> None:
         leaf = self.logits.detach().clone().requires_grad_()
@@ -230,7 +291,7 @@ def pass_forward(block: StateBlock, logits: Tensor, kept: Tensor | None, room: T
         block: The states of N rows.
         logits: [N, V] of at least 32 bits, which may be overwritten.
         kept: [N, ceil(V / 32)] int32, the tokens that the sampler kept, or None. Truncations do not run then.
-        room: [N, V] of the same dtype, which may be overwritten.
+        room: [N, V] of the same dtype, or [1, V] on the CPU, which may be overwritten.
 
     Returns:
         The pass. Tokens outside of `kept` are at -inf in its logits.
@@ -241,12 +302,12 @@ def pass_forward(block: StateBlock, logits: Tensor, kept: Tensor | None, room: T
     made.close()
     if kept is not None:
         made.logits, made.missing = restrict(made.logits, kept)
-        made.sums = None
+        made.sums = made.legal = None
     return made
 
 
 def pass_back(
-    block: StateBlock, logits: Tensor, kept: Tensor | None, legal: Tensor | None, room: Tensor
+    block: StateBlock, logits: Tensor, kept: Tensor | None, legal: Tensor | None, room: BlockRoom
 ) -> BackwardPass:
     """Run the processors of a block so that gradients can be pulled back.
 
@@ -255,13 +316,13 @@ def pass_back(
         logits: [N, V] of at least 32 bits, which may be overwritten.
         kept: As in `pass_forward`.
         legal: [N, ceil(V / 32)] int32, the tokens that the forward pass left; then all that mask are left out.
-        room: [N, V] of the same dtype, which may be overwritten.
+        room: For tensors as large as the block.
+
+    Returns:
+        The pass. If it has `sets`, tokens outside of them have no probability, whatever their logits are.
     """
-    made = BackwardPass(logits, block, kept, legal is not None, room)
+    made = BackwardPass(logits, block, kept, kept if legal is None else legal, legal is not None, room)
     made.run()
-    sets = kept if legal is None else legal
-    if sets is not None:
-        made.logits, _ = restrict(made.logits, sets)
     return made
 
 

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from logitkit.runtime.token_bits import legal_tokens, packed
 from logitkit.training.derivatives import end_ids
-from logitkit.training.kept_sets import LogSums, log_sums
+from logitkit.training.log_sums import LogSums, log_sums
 from logitkit.training.state_blocks import StateBlock
 
 __all__ = ["ConstraintRun"]
@@ -26,11 +27,13 @@ class KeptMass(NamedTuple):
         log_mass: [N], the logarithm of the mass of the tokens that are left, in the logits before.
         raised: [N] bool, the rows that must end, whose logits do not depend on those before.
         sums: The `log_sums` of the logits after the constraints, if they are known.
+        legal: [N, ceil(V / 32)] int32, the tokens above -inf after the constraints, if they are known.
     """
 
     log_mass: Tensor
     raised: Tensor
     sums: LogSums | None
+    legal: Tensor | None
 
 
 class ConstraintRun:
@@ -39,7 +42,7 @@ class ConstraintRun:
     Args:
         logits: [N, V], the logits before the first constraint.
         block: The states of the rows.
-        room: [N, V] of the same dtype, which may be overwritten.
+        room: [N, V] of the same dtype, or [1, V] on the CPU, which may be overwritten.
     """
 
     def __init__(self, logits: Tensor, block: StateBlock, room: Tensor) -> None:
@@ -64,7 +67,7 @@ class ConstraintRun:
 
         Args:
             logits: [N, V], the logits after the last constraint.
-            room: [N, V] of the same dtype, which may be overwritten.
+            room: [N, V] of the same dtype, or [1, V] on the CPU, which may be overwritten.
         """
         found = self._measured(logits, room)
         # Where earlier processors have left nothing, there is nothing to keep.
@@ -77,10 +80,11 @@ class ConstraintRun:
         raised = (there & (left != self._given)).any(1)
         if self._before is not None:
             masked = torch.where(logits > -torch.inf, self._before, -torch.inf)
-            return KeptMass(log_sums(masked, room).less(self._sums), torch.zeros_like(raised), None)
+            return KeptMass(log_sums(masked, room).less(self._sums), torch.zeros_like(raised), None, None)
         few = log_sums(torch.where(there & ~self._is_repeated, self._given, -torch.inf))
-        sums = log_sums(logits, room)
-        return KeptMass(torch.where(raised, few.less(self._sums), sums.less(self._sums)), raised, sums)
+        legal = packed(legal_tokens(logits)) if logits.is_cpu else None
+        sums = log_sums(logits, room, legal)
+        return KeptMass(torch.where(raised, few.less(self._sums), sums.less(self._sums)), raised, sums, legal)
 
 
 def _any_equal(ids: Tensor, tokens: Tensor) -> Tensor:

@@ -39,7 +39,8 @@ class Derivative(Enum):
         SELECTION: It is the given logit or -inf. A row that ends has only EOS, at a logit that does not depend on the given ones.
         SHIFT: The given logit plus a number that depends on tokens only.
         ROW_SCALE: The given logit times a positive number, the same in the whole row.
-        SIGN_SCALE: The given logit times a positive number, which depends on the token, earlier tokens and the logit's sign.
+        SIGN_SCALE: The given logit times a positive number, which depends on the token, earlier tokens and the logit's sign;
+            1 for a token that neither the prompt nor the output has.
         COMPARED: The given logit, unchanged, or a number that does not depend on the given ones: for constraints and truncations
             of users.
         BY_TENSORS: Anything; torch differentiates the operations of a processor of logitkit, which write to no place twice.

@@ -6,27 +6,23 @@ through them again, processes each block anew, and writes its part of the gradie
 
 from __future__ import annotations
 
+import mmap
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from logitkit.runtime.token_bits import legal_tokens, packed, sizes, width
-from logitkit.training.block_pass import ForwardPass, pass_back, pass_forward
+from logitkit.training.block_pass import BackwardPass, pass_back, pass_forward
+from logitkit.training.block_room import FEW_ROWS, BlockRoom
 from logitkit.training.derivatives import READING_ROWS, Derivative, derivative_of
 from logitkit.training.few_legal import FewLegal, FewPass, are_few
-from logitkit.training.kept_sets import LogSums, log_sums
+from logitkit.training.kept_sets import restrict, restrict_row
+from logitkit.training.log_sums import log_sums
 from logitkit.training.rollouts import Rollouts
 from logitkit.training.state_blocks import StateBlock, blocks_of
 
 __all__ = ["LogProbs", "Measured", "gradient", "measured", "sets_of"]
-
-# With more rows in a block, one indexing is faster than a copy of each row.
-FEW_ROWS = 64
-
-# Torch aligns tensors to this many bytes.
-ALIGNED = 64
 
 
 class Measured(NamedTuple):
@@ -91,12 +87,16 @@ def measured(logits: Tensor, kept: Tensor | None, rollouts: Rollouts, *, with_le
     legal = None
     if with_legal and _may_leave_out(rollouts) and _masks(rollouts):
         legal = torch.zeros((*shape, width(rollouts.columns)), dtype=torch.int32, device=device)
-    room = _Room(logits, wide)
+    room = BlockRoom(logits, wide)
     for block in blocks_of(rollouts):
-        given, spare, top = room.rows_of(block)
+        given = room.rows_of(block)
+        top = given.amax(1)
+        spare = room.spare(1 if given.is_cpu else len(given))
         made = pass_forward(block, given, sets_of(kept, block), spare)
-        bits = packed(legal_tokens(made.logits)) if legal is not None or given.is_cpu else None
-        sums = _sums(made, bits, spare)
+        bits = made.legal
+        if bits is None and (legal is not None or given.is_cpu):
+            bits = packed(legal_tokens(made.logits))
+        sums = log_sums(made.logits, spare, bits) if made.sums is None else made.sums
         chosen = made.logits.gather(1, block.tokens[:, None])[:, 0]
         found = (chosen - sums.top) - sums.above
         at = block.rows, block.steps
@@ -127,7 +127,7 @@ def gradient(
     """
     result = _zeros_like(logits)
     known = kept if legal is None and _may_leave_out(rollouts) else legal
-    room = _Room(logits, torch.promote_types(logits.dtype, torch.float32))
+    room = BlockRoom(logits, torch.promote_types(logits.dtype, torch.float32))
     few = torch.zeros_like(wanted)
     if known is not None and result.is_cpu:
         few = wanted & are_few(known, logits.shape[2])
@@ -136,17 +136,47 @@ def gradient(
         if sets is not None and result.is_cpu and few[block.rows[0], block.steps[0]]:
             _gradient_of_few(result, block, room, FewLegal.of(sets), grad, kept is not None)
             continue
-        given, spare, _ = room.rows_of(block)
-        made = pass_back(block, given, sets_of(kept, block), sets, spare)
+        given = room.rows_of(block)
+        made = pass_back(block, given, sets_of(kept, block), sets, room)
         outer = grad[block.rows, block.steps].to(given.dtype)[:, None] * made.scale
+        if given.is_cpu and len(given) <= FEW_ROWS and made.is_by_row:
+            _write_by_row(result, block, made, outer[:, 0], room.spare(1)[0])
+            continue
+        processed = made.logits if made.sets is None else restrict(made.logits, made.sets)[0]
         # The derivative of a log-probability by a logit: 1 for the token itself, less the probability of each token.
-        inner = torch.softmax(made.logits, 1, out=spare).mul_(-outer)
+        inner = torch.softmax(processed, 1, out=room.spare(len(given))).mul_(-outer)
         inner = made.pull_back(inner.scatter_add_(1, block.tokens[:, None], outer))
         _write(result, block, inner)
     return result
 
 
-def _gradient_of_few(result: Tensor, block: StateBlock, room: _Room, few: FewLegal, grad: Tensor, kept: bool) -> None:
+def _write_by_row(result: Tensor, block: StateBlock, made: BackwardPass, outer: Tensor, room: Tensor) -> None:
+    """Write the gradient of the logits of a block on the CPU, one row after the other, each of which stays in the fastest caches.
+
+    Args:
+        result: [B, T, V].
+        block: N steps of rows.
+        made: Their backward pass.
+        outer: [N], the gradient of each log-probability, times the slopes of whole rows.
+        room: [V] in the dtype of the processed logits, which may be overwritten.
+    """
+    counts = None if made.sets is None else sizes(made.sets).tolist()
+    places = zip(block.rows.tolist(), block.steps.tolist(), block.tokens.tolist(), outer.tolist(), strict=True)
+    for number, (row, step, token, factor) in enumerate(places):
+        line, target = made.logits[number], result[row, step]
+        if made.sets is not None and counts is not None:
+            restrict_row(line.numpy(), made.sets[number], counts[number])
+        inner = target if target.dtype == line.dtype else room
+        torch.softmax(line, 0, out=inner).mul_(-factor)
+        inner[token] += factor
+        made.pull_back_row(number, inner)
+        if inner is room:
+            target.copy_(inner)
+
+
+def _gradient_of_few(
+    result: Tensor, block: StateBlock, room: BlockRoom, few: FewLegal, grad: Tensor, kept: bool
+) -> None:
     """Write the gradient of the logits of a block in which few tokens are legal; that of others is zero already."""
     rows = torch.from_numpy(few.rows)
     at = block.rows[rows], block.steps[rows], torch.from_numpy(few.ids)
@@ -168,46 +198,6 @@ def _masks(rollouts: Rollouts) -> bool:
     return any(derivative_of(p) is Derivative.SELECTION for group in rollouts.groups for p in group.chain.processors)
 
 
-class _Room:
-    """Tensors as large as a block, which all blocks share.
-
-    Args:
-        logits: [B, T, V].
-        wide: The dtype of the blocks.
-    """
-
-    def __init__(self, logits: Tensor, wide: torch.dtype) -> None:
-        self.logits, self.wide = logits.detach(), wide
-        self._spaces: tuple[Tensor, Tensor] | None = None
-        self._nothing: Tensor | None = None
-
-    def nothing(self, count: int) -> Tensor:
-        """Return a tensor of -inf, [N, V], which must be left so."""
-        if self._nothing is None or len(self._nothing) < count:
-            self._nothing = torch.full((count, self.logits.shape[2]), -torch.inf, dtype=self.wide)
-        return self._nothing[:count]
-
-    def spaces(self, count: int) -> tuple[Tensor, Tensor]:
-        """Return both tensors, [N, V], with anything in them."""
-        if self._spaces is None or len(self._spaces[0]) < count:
-            size = (count, self.logits.shape[2])
-            first = torch.empty(size, dtype=self.wide, device=self.logits.device)
-            self._spaces = first, torch.empty_like(first)
-        return self._spaces[0][:count], self._spaces[1][:count]
-
-    def rows_of(self, block: StateBlock) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the logits of a block, [N, V], copied into the first tensor; the second one; and the greatest logits, [N]."""
-        given, spare = self.spaces(len(block.rows))
-        if len(given) > FEW_ROWS or not given.is_cpu:
-            given.copy_(self.logits[block.rows, block.steps])
-            return given, spare, given.amax(1)
-        top = np.empty(len(given), given.numpy().dtype)
-        for number, (row, step) in enumerate(zip(block.rows.tolist(), block.steps.tolist(), strict=True)):
-            # While the row is in the fastest cache.
-            top[number] = given[number].copy_(self.logits[row, step]).numpy().max()
-        return given, spare, torch.from_numpy(top)
-
-
 def _write(result: Tensor, block: StateBlock, grad: Tensor) -> None:
     if len(grad) <= FEW_ROWS and grad.is_cpu:
         for line, row, step in zip(grad, block.rows.tolist(), block.steps.tolist(), strict=True):
@@ -219,15 +209,14 @@ def _write(result: Tensor, block: StateBlock, grad: Tensor) -> None:
 def _zeros_like(logits: Tensor) -> Tensor:
     """Return zeros of the same shape.
 
-    On the CPU, numpy asks the system for zeros in large pages, of which only those that are written to take time or memory. This
-    takes a third of the time of writing zeros.
+    On the CPU, the system gives pages of zeros, of which only those that are written to take time or memory. numpy would ask for
+    large pages. They take a third of the time, but up to seven times as long on a virtual machine that gave free memory back.
     """
-    if not logits.is_cpu:
-        return torch.zeros_like(logits, memory_format=torch.contiguous_format)
     size = logits.numel() * logits.itemsize
-    given = np.zeros(size + ALIGNED, np.uint8)
-    start = -given.ctypes.data % ALIGNED
-    return torch.from_numpy(given[start : start + size]).view(logits.dtype).view(logits.shape)
+    if not logits.is_cpu or not size or not hasattr(mmap, "MAP_PRIVATE"):
+        return torch.zeros_like(logits, memory_format=torch.contiguous_format)
+    given = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return torch.frombuffer(given, dtype=logits.dtype).view(logits.shape)
 
 
 def sets_of(sets: Tensor | None, block: StateBlock) -> Tensor | None:
@@ -235,15 +224,6 @@ def sets_of(sets: Tensor | None, block: StateBlock) -> Tensor | None:
     if sets is None:
         return None
     return sets[block.rows.to(sets.device), block.steps.to(sets.device)].to(block.rows.device)
-
-
-def _sums(made: ForwardPass, bits: Tensor | None, spare: Tensor) -> LogSums:
-    """Return the `log_sums` of processed logits, given their legal tokens as bits, if they are known."""
-    if made.sums is not None:
-        return made.sums
-    if bits is not None and bits.is_cpu and bool(are_few(bits, made.logits.shape[1]).all()):
-        return FewLegal.of(bits).log_sums(made.logits)
-    return log_sums(made.logits, spare)
 
 
 def _forced(logits: Tensor, bits: Tensor | None) -> Tensor:

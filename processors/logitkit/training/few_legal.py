@@ -26,7 +26,6 @@ from logitkit.protocol.declared import truncates
 from logitkit.protocol.processor import Processor
 from logitkit.runtime.token_bits import sizes, tokens_of
 from logitkit.training.derivatives import Derivative, derivative_of
-from logitkit.training.kept_sets import LogSums
 from logitkit.training.state_blocks import StateBlock
 
 __all__ = ["FewLegal", "FewPass", "are_few"]
@@ -98,28 +97,16 @@ class FewLegal:
         """The place of each token in its row of legal tokens, [M]."""
         return np.arange(len(self.rows)) - self.starts[self.rows]
 
-    def log_sums(self, logits: Tensor) -> LogSums:
-        """Return the logarithm of the sum of exponentials of the tokens of each row, [N], from logits, [N, V]."""
-        top, _, total = self._exponentials(self.take(logits))
-        return LogSums(torch.from_numpy(top), torch.from_numpy(np.log(total).astype(top.dtype)))
-
     def softmax(self, logits: Tensor) -> Tensor:
         """Return the probabilities of the tokens in their rows, [M], from logits, [M]."""
-        _, exponentials, total = self._exponentials(logits)
+        given = logits.numpy()
+        exponentials = np.exp(given - np.maximum.reduceat(given, self.starts)[self.rows])
+        total = np.add.reduceat(exponentials, self.starts, dtype=np.float64)
         return torch.from_numpy((exponentials / total[self.rows]).astype(exponentials.dtype))
 
     def places_of(self, tokens: Tensor) -> Tensor:
         """Return the place of one legal token of each row, [N]."""
         return torch.from_numpy(np.flatnonzero(self.ids == tokens.numpy()[self.rows]))
-
-    def _exponentials(self, logits: Tensor) -> tuple[NDArray[np.floating], NDArray[np.floating], NDArray[np.float64]]:
-        """Return the greatest logit of each row, [N], exponentials relative to it, [M], and their sums, [N]."""
-        given = logits.numpy()
-        top = np.maximum.reduceat(given, self.starts)
-        # A processor that returned +inf gives NaN, which the caller reports.
-        with np.errstate(invalid="ignore"):
-            exponentials = np.exp(given - top[self.rows])
-        return top, exponentials, np.add.reduceat(exponentials, self.starts, dtype=np.float64)
 
 
 class FewPass:

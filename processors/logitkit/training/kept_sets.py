@@ -5,22 +5,25 @@ A set of tokens is a row of bits: see `logitkit.runtime.token_bits`.
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.errors import ArgumentTypeError, BatchMismatch, ConfigurationError
 from logitkit.runtime.host_logits import keep_only
-from logitkit.runtime.logit_arrays import exponentials
 from logitkit.runtime.token_bits import legal_tokens, packed, sizes, tokens_of, unpacked
+from logitkit.training.log_sums import log_sums
 
-__all__ = ["LogSums", "kept", "log_mass", "log_sums", "restrict"]
+__all__ = ["kept", "log_mass", "restrict", "restrict_row"]
 
 # A set with at most this part of the tokens is read and written token by token.
 FEW = 16
+
+# [256, 8], what the logits of eight tokens may be, given the byte of their bits.
+_CEILINGS = np.where(np.arange(256)[:, None] >> np.arange(8) & 1, np.float32(np.inf), np.float32(-np.inf))
 
 
 def kept(before: Tensor, after: Tensor) -> Tensor:
@@ -67,18 +70,27 @@ def restrict(logits: Tensor, sets: Tensor) -> tuple[Tensor, Tensor]:
         return logits.masked_fill_(outside, -torch.inf), lacking
     lacking = torch.zeros(len(logits), dtype=torch.bool)
     for number, (line, count) in enumerate(zip(logits, sizes(sets).tolist(), strict=True)):
-        row, bits = line.numpy(), sets[number : number + 1]
-        if count * FEW <= len(row):
-            # A few tokens of a long row take a tenth of the time of a mask.
-            ids = tokens_of(bits)[1]
-            lacking[number] = bool((row[ids] == -np.inf).any())
-            keep_only(row, ids, -np.inf)
-        else:
-            absent = unpacked(~bits, len(row)).numpy()[0]
-            # A mask would branch at each token. Twice the greatest number is infinite, and twice zero is not.
-            line.add_(torch.from_numpy(absent.astype(np.float32)).mul_(-torch.finfo(torch.float32).max).mul_(2))
-            lacking[number] = bool(np.count_nonzero(row == -np.inf) > np.count_nonzero(absent))
+        row = line.numpy()
+        restrict_row(row, sets[number], count)
+        lacking[number] = bool(np.count_nonzero(row == -np.inf) > len(row) - count)
     return logits, lacking
+
+
+def restrict_row(row: NDArray[Any], bits: Tensor, count: int) -> None:
+    """Set all logits of a row on the CPU outside of a set to -inf.
+
+    Args:
+        row: [V] of at least 32 bits.
+        bits: [ceil(V / 32)] int32, the set.
+        count: How many tokens it has.
+    """
+    # A few tokens of a long row take a tenth of the time of a mask.
+    if count * FEW <= len(row):
+        keep_only(row, tokens_of(bits[None])[1], -np.inf)
+    else:
+        # Eight tokens at a time. A mask of bools would branch at each token.
+        ceiling = np.take(_CEILINGS, np.ascontiguousarray(bits.numpy(), "<i4").view(np.uint8), axis=0).reshape(-1)
+        np.minimum(row, ceiling[: len(row)], out=row)
 
 
 def log_mass(before: Tensor, after: Tensor) -> Tensor:
@@ -104,55 +116,6 @@ def log_mass(before: Tensor, after: Tensor) -> Tensor:
     _check_pair(before, after)
     wide = before.to(torch.promote_types(before.dtype, torch.float32))
     return log_sums(torch.where(after > -torch.inf, wide, -torch.inf)).less(log_sums(wide))
-
-
-class LogSums(NamedTuple):
-    """The logarithm of the sum of exponentials of each row, as `top + above`: their difference keeps more digits than one number.
-
-    Args:
-        top: [B], the greatest logit; -inf for a row of -inf.
-        above: [B], from 0 to the logarithm of V; NaN if a logit is NaN or +inf.
-    """
-
-    top: Tensor
-    above: Tensor
-
-    def less(self, other: LogSums) -> Tensor:
-        """Return the logarithm of the quotient of two sums, [B]; -inf if this one is zero."""
-        found = (self.top - other.top) + (self.above - other.above)
-        return torch.where(self.top == -torch.inf, self.top, found)
-
-
-def log_sums(logits: Tensor, room: Tensor | None = None) -> LogSums:
-    """Return the logarithm of the sum of exponentials of each row.
-
-    Args:
-        logits: [B, V] floating point of at least 32 bits.
-        room: A tensor of the same shape and dtype to overwrite, or None.
-    """
-    if room is not None and logits.is_cpu and len(logits):
-        return _sums_by_row(logits, room[0])
-    top = logits.amax(1)
-    # In torch on the CPU, a softmax takes half the time of a logsumexp. Its greatest probability is that of the greatest logit.
-    greatest = (torch.softmax(logits, 1) if room is None else torch.softmax(logits, 1, out=room)).amax(1)
-    return LogSums(top, torch.where(top == -torch.inf, 0.0, -greatest.log()))
-
-
-def _sums_by_row(logits: Tensor, room: Tensor) -> LogSums:
-    """Return the `log_sums` of a block on the CPU, one row after the other, so that a row stays in the fastest caches.
-
-    Args:
-        logits: [B, V].
-        room: [V] of the same dtype, which may be overwritten.
-    """
-    found = []
-    for line in logits:
-        top, above = float(line.numpy().max()), 0.0
-        if top != -math.inf:
-            chances, greatest = exponentials(line, top, room)
-            above = math.log(float(chances.sum()) / greatest)
-        found.append((top, above))
-    return LogSums(*torch.tensor(found, dtype=logits.dtype).unbind(1))
 
 
 def _check_pair(before: Tensor, after: Tensor) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.composition.chain import Chain
@@ -34,7 +37,7 @@ class Group:
 
     Args:
         chain: The processor, as a chain.
-        rows: [G] int64, which rows of the batch they are.
+        rows: [G] int64, which rows of the batch they are, rising.
         tokens: [G, T] int64, their outputs, -1 at padding.
         lengths: [G] int64, the tokens of each output.
         context: Their context before the first output token.
@@ -45,6 +48,12 @@ class Group:
     tokens: Tensor
     lengths: Tensor
     context: Context
+
+    @cached_property
+    def occurring(self) -> list[NDArray[np.int64]]:
+        """The different tokens of the prompt and the output of each row, rising."""
+        both = torch.cat([self.context.prompt, self.tokens], 1).cpu().numpy()
+        return [np.unique(line[line >= 0]) for line in both]
 
 
 @dataclass(frozen=True, eq=False)

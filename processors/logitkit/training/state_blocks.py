@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.errors import IllegalToken, VocabularyError
@@ -23,7 +25,7 @@ from logitkit.training.rollouts import Group, Rollouts
 __all__ = ["StateBlock", "blocks_of"]
 
 # How many logits a block has: few enough for the caches of a CPU, and enough to keep a GPU busy.
-ON_HOST, ON_DEVICE = 2**21, 2**27
+ON_HOST, ON_DEVICE = 2**22, 2**27
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,11 @@ class StateBlock:
     tokens: Tensor
     state: Any
     context: Context
+
+    def occurring(self, columns: int) -> list[NDArray[np.int64]]:
+        """Return the tokens of the prompt and the output of the row of each step that are columns, rising; on the host only."""
+        found = [tokens[: np.searchsorted(tokens, columns)] for tokens in self.group.occurring]
+        return [found[row] for row in torch.searchsorted(self.group.rows, self.rows).tolist()]
 
 
 def blocks_of(rollouts: Rollouts, *wanted: Tensor) -> Iterator[StateBlock]:

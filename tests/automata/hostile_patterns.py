@@ -73,7 +73,7 @@ HOSTILE = {
 
 def tried() -> list[str]:
     """Return the names of the patterns that a test run compiles."""
-    return of_all(HOSTILE, 3)
+    return of_all(HOSTILE, 9)
 
 
 def main() -> None:

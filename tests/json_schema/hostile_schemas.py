@@ -251,4 +251,4 @@ SCHEMAS: dict[str, Any] = {
 
 def tried() -> list[str]:
     """Return the names of the schemas that a test run compiles."""
-    return of_all(SCHEMAS, 3)
+    return of_all(SCHEMAS, 9)

@@ -16,11 +16,13 @@ SUFFIXES = (".gbnf", ".ebnf", ".lark")
 # Grammars in these folders are parts that other ones import.
 FRAGMENTS = frozenset(("tests", "relative-imports"))
 RUST_TESTS = "parser/tests/test_lark.rs"
-# A test gives a grammar, the texts that it has and the texts that it lacks.
+# A test gives a grammar, the texts that it has and the texts that it lacks. The texts may be a variable.
 RUST_CASE = re.compile(
-    r'lark_str_test_many\(\s*r(#*)"(?P<grammar>.*?)"\1,\s*&\[(?P<valid>.*?)\],\s*&\[(?P<invalid>.*?)\],?\s*\)',
+    r'lark_str_test_many\(\s*r(#*)"(?P<grammar>(?:(?!"\1).)*)"\1,\s*'
+    r"(?P<valid>&\[.*?\]|\w+),\s*(?P<invalid>&\[.*?\]|\w+),?\s*\);",
     re.DOTALL,
 )
+RUST_VARIABLE = re.compile(r"let (\w+) = (&\[.*?\]);", re.DOTALL)
 RUST_TEXT = re.compile(r'r(#*)"(.*?)"\1|"((?:[^"\\]|\\.)*)"', re.DOTALL)
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 
@@ -74,8 +76,10 @@ def _git(path: Path, *arguments: str) -> str:
 def _rust_cases(project: str, source: str) -> Iterator[Published]:
     for case in RUST_CASE.finditer(source):
         texts = []
+        # The newest variables come last.
+        variables = {found[1]: found[2] for found in RUST_VARIABLE.finditer(source, 0, case.start())}
         for group, valid in (("valid", True), ("invalid", False)):
-            for raw in RUST_TEXT.finditer(_without_comments(case[group])):
+            for raw in RUST_TEXT.finditer(_without_comments(variables.get(case[group], case[group]))):
                 text = raw[2] if raw[2] is not None else _unescaped(raw[3])
                 texts.append((text.removeprefix("FINAL_REJECT:"), valid))
         line = source.count("\n", 0, case.start()) + 1

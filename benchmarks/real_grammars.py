@@ -7,8 +7,8 @@ the files `*.gbnf`, `*.ebnf` and `*.lark`, and those that the tests of LLGuidanc
 the default lexer and limits. Times are CPU times. The first one goes from the text to the automaton over bytes, the second one
 from the text to the first mask for the vocabulary Tekken; without one, the grammar is too large for that vocabulary, or names
 tokens that it does not have. A grammar that is not deterministic has several stacks at once; they are counted while its texts are
-read, or random texts if there are no tests for it. A grammar of a test is listed only if it can be read. The last table
-counts all refusals.
+read, or random texts if there are no tests for it. A grammar of a test is listed only if it can be read. The last tables
+count the refusals: first those of grammars that their own projects take, then those that these refuse too.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import torch
 
 import logitkit as lk
 from benchmarks.cold import forget
+from benchmarks.own_projects import own_refusal
 from benchmarks.published_grammars import Published, published
 from benchmarks.report_json_schema import table
 from benchmarks.report_jsonschemabench import reason_of
@@ -60,6 +61,7 @@ class Outcome:
         agreed: How many texts are judged as their project says.
         alive: How many stacks a text has at once, after each byte of some texts.
         first_mask: The CPU seconds to the first mask of a vocabulary, if there is one.
+        own_refusal: Why its own project refuses it too, if it was refused; empty if it does not.
     """
 
     read: bool
@@ -69,6 +71,7 @@ class Outcome:
     agreed: int = 0
     alive: tuple[int, ...] = (1,)
     first_mask: float | None = None
+    own_refusal: str = ""
 
     @property
     def is_deterministic(self) -> bool:
@@ -148,9 +151,14 @@ def line_of(grammar: Published, found: Outcome) -> str:
 
 
 def refusals(results: list[tuple[Published, Outcome]]) -> list[str]:
-    """Count the refusals by reason."""
-    reasons = Counter(reason_of(found.refused) for _, found in results if found.refused)
-    return table(("refused because", "grammars"), [(_cell(reason), count) for reason, count in reasons.most_common()])
+    """Count the refusals by reason, and list those of grammars that their own projects refuse too."""
+    refused = [(grammar, found) for grammar, found in results if found.refused]
+    reasons = Counter(reason_of(found.refused) for _, found in refused if not found.own_refusal)
+    own = [(_cell(grammar.name), _cell(found.own_refusal)) for grammar, found in refused if found.own_refusal]
+    return [
+        *table(("refused because", "grammars"), [(_cell(reason), count) for reason, count in reasons.most_common()]),
+        *table(("refused by its own project too", "because"), own),
+    ]
 
 
 def _cell(text: str) -> str:
@@ -168,6 +176,7 @@ def main() -> None:
     vocabulary = vocabularies.tekken()
     lk.Grammar('root ::= "a" root "b" | "c"', vocabulary)
     results = [(g, replace(outcome(g), first_mask=first_mask(g, vocabulary))) for g in grammars]
+    results = [(g, replace(found, own_refusal=own_refusal(g) if found.refused else "")) for g, found in results]
     lines = [
         "| grammar | read | deterministic | stacks, mean, most | states | frames | ms | first mask, ms | texts alike | refused |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---|",

@@ -59,7 +59,7 @@ def published(lines: Iterator[str]) -> list[str]:
     """Return the grammars of other projects that are files and were read, from the table of `real_grammars`."""
     rows = []
     for line in lines:
-        cells = [cell.strip() for cell in line.strip("|\n ").split(" | ")]
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if len(cells) < 8 or cells[1] != "yes" or cells[0].startswith("grammars:") or not A_FILE.search(cells[0]):
             continue
         name, _, _, stacks, states, frames, automaton, first = cells[:8]

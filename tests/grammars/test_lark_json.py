@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import product
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.errors import GrammarError
 from logitkit.grammars.lark import read_lark
+from tests.grammars.guidance_judge import guidance_reads
 from tests.grammars.recogniser import accepts
 
 BYTES = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), b'{"', b'":', b'"}!', None], eos_ids=[259])
@@ -130,7 +132,8 @@ def test_what_a_schema_ignores_is_a_warning() -> None:
         ({"key_separator": ": "}, "'key_separator' at #/x-guidance: ': ' does not match ':'"),
         ({"key_separator": "("}, "does not match ':'"),
         ({"item_separator": 1}, "does not match ','"),
-        ({"json_allowed_escapes": 'nrbtf\\"'}, "lacks some of the escapes"),
+        ({"json_allowed_escapes": "nx"}, "'nx' is not a text of the escapes nrbtf"),
+        ({"json_allowed_escapes": ["n"]}, "['n'] is not a text of the escapes"),
         ({"whitespace": False}, "'whitespace' at #/x-guidance: this is not an option of LLGuidance; leave it out"),
         ([], "'x-guidance' at #: it is not an object"),
     ],
@@ -162,3 +165,33 @@ def test_texts_satisfy_the_options_of_llguidance(options: dict[str, Any]) -> Non
     # They count at the top only, as there.
     inner = {"items": {"x-guidance": {"key_separator": ": "}, "const": 1}, "type": "array", "maxItems": 1}
     assert accepts(read_lark(f"start: %json {json.dumps(inner)}"), "[1]")
+
+
+STRINGS: dict[str, Any] = {
+    "any string": {"type": "string"},
+    "names": {"type": "object", "additionalProperties": {"type": "integer"}},
+    "lengths": {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 2}, "maxItems": 2},
+    "literals": {"enum": ["a\n", "b", 'c"', "\t"]},
+    "pattern": {"type": "string", "pattern": "^[a\n\t]*$"},
+}
+VALUES = [
+    *("", "a", "\n", "\t", "a\n", "\\", '"', 'c"', "\b", "\x1e", "é\n", "b"),
+    *({}, {"a": 1}, {"\n": 1}, {"\t": 1}, {"\x00": 1}),
+    *([], ["\n"], ["a\t", "\n"], ["\x1e"], ["aaa"]),
+]
+
+
+@pytest.mark.parametrize("name", STRINGS)
+@pytest.mark.parametrize("escapes", ["nt", "n", "", 'nrbtf\\"', "u", None])
+def test_no_string_needs_an_escape_that_an_option_forbids(name: str, escapes: str | None) -> None:
+    schema = {**STRINGS[name], "x-guidance": {"json_allowed_escapes": escapes, "whitespace_flexible": False}}
+    texts = [json.dumps(value, ensure_ascii=False, separators=(",", ":")) for value in VALUES]
+    rules = read_lark(f"start: %json {json.dumps(schema)}")
+    found = {text: accepts(rules, text) for text in texts}
+    # Without any escape, LLGuidance drops the line feed of "a\\n" and takes "a", which the schema forbids.
+    if (name, escapes) != ("literals", ""):
+        assert found == guidance_reads(f"start: %json {json.dumps(schema)}", texts)
+    allowed = 'nrbtf\\"u' if escapes is None else escapes
+    for text, value in zip(texts, VALUES, strict=True):
+        needed = {escape[1] for escape in re.findall(r"\\.", text)}
+        assert found[text] == (valid(value, STRINGS[name]) and needed <= {*allowed}), text

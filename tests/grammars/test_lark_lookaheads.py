@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
+from pathlib import Path
+
+import lark
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logitkit.compiler.grammars.dfa import pushdown_dfa
+from logitkit.compiler.grammars.rules import Rules
 from logitkit.errors import GrammarError
 from logitkit.grammars.lark import LarkLexer, read_lark
+from logitkit.limits import Limits
 from tests.examples import examples
 from tests.grammars.lark_lexers import splitter
 from tests.grammars.lookahead_cases import LookaheadCase, lookahead_cases
+from tests.grammars.pushdowns import accepts as dfa_accepts
 from tests.grammars.recogniser import accepts
 
 
@@ -84,3 +93,50 @@ def test_a_lookahead_that_leaves_no_text_is_an_error(terminal: str) -> None:
         assert accepts(read_lark("start: A\nA: /(?!b(?!c))a/"), "a")
     with pytest.raises(GrammarError, match="has no text"):
         read_lark(f"start: A\nA: /{terminal}/")
+
+
+# The first one is that of regular expressions in Lark's own grammar.
+AMBIGUOUS = [r"\/(?!\/)(\\\/|\\\\|[^\/])*?\/[imslux]*", r"(?!ab)(a|ab|[abx])*?x", r"a(?!b)(a|b|ab)*?x"]
+
+
+@pytest.mark.parametrize("terminal", AMBIGUOUS)
+def test_a_lookahead_before_an_ambiguous_lazy_part_takes_little_work(terminal: str) -> None:
+    # As a part of the expression, the lookahead of the first one took ten million steps.
+    rules = read_lark(f"start: A\nA: /{terminal}/", lexer="dynamic", limits=Limits(work=200_000))
+    texts = [
+        "".join(text) for length in range(7) for text in product(r"a/\\i" if "/" in terminal else "abx", repeat=length)
+    ]
+    for text in texts:
+        # A search finds the shortest text from the first place.
+        found = re.match(terminal, text)
+        assert accepts(rules, text) == (found is not None and found.end() == len(text)), text
+
+
+def test_the_grammar_of_lark_itself_has_the_texts_that_lark_reads() -> None:
+    grammar = (Path(lark.__file__).parent / "grammars" / "lark.lark").read_text("utf-8")
+    rules = read_lark(grammar)
+    dfa = pushdown_dfa(Rules(tuple([rule.body for rule in rules.rules]), rules.start), Limits())
+    parser = lark.Lark(grammar, parser="lalr")
+    # The newline after a comment cannot be part of the arguments of a template, and a `/` does not begin with `//`.
+    texts = [grammar, "a: b", 'a: "b"i | C~2..3 -> d', "A: /x/i\n\n%ignore A\n", "a: (b # c\n | d)", "a{b, c}: d{b, c}"]
+    texts += [
+        "a: b # c",
+        "a: b{c # d\n}",
+        "a: b{c # d",
+        "a: ",
+        "a",
+        "a: //",
+        "a: /b//c/",
+        "a: (b",
+        "%import a.b -> C",
+        "%declare A",
+    ]
+    verdicts = {}
+    for text in texts:
+        try:
+            parser.parse(text)
+            verdicts[text] = True
+        except lark.exceptions.UnexpectedInput:
+            verdicts[text] = False
+    assert {text: dfa_accepts(dfa, text.encode()) for text in texts} == verdicts
+    assert {*verdicts.values()} == {True, False}

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logitkit.errors import GrammarError, PatternTooLarge
-from logitkit.grammars.lark import read_lark
+from logitkit.grammars.lark import LarkLexer, read_lark
 from logitkit.grammars.substrings import chunks_of
 from tests.examples import examples
 from tests.grammars.guidance_judge import guidance_reads
@@ -92,6 +92,31 @@ def test_options_that_change_nothing_are_taken() -> None:
     assert accepts(rules, "a")
 
 
+@pytest.mark.parametrize("lexer", ["longest", "contextual", "dynamic"])
+@pytest.mark.parametrize(
+    ("options", "is_skipped"),
+    [
+        ((), True),
+        ((True,), True),
+        ((False,), False),
+        ((False, True), True),
+        ((True, False), False),
+        ((False, False), False),
+    ],
+)
+def test_what_is_ignored_may_stand_first_unless_an_option_forbids_it(
+    options: tuple[bool, ...], is_skipped: bool, lexer: LarkLexer
+) -> None:
+    lines = [f'%llguidance {{"allow_initial_skip": {json.dumps(option)}}}' for option in options]
+    grammar = "\n".join([*lines, 'start: "a" ("," "a")*', '%ignore " "'])
+    texts = ["a", " a", "a , a ", "  a,a", " ", "a,"]
+    found = {text: accepts(read_lark(grammar, lexer=lexer), text) for text in texts}
+    assert found == {"a": True, " a": is_skipped, "a , a ": True, "  a,a": is_skipped, " ": False, "a,": False}
+    if options:
+        # Without the option, LLGuidance does not allow it.
+        assert found == guidance_reads(grammar, texts)
+
+
 MISTAKES = {
     'start: %regex {"a": 1}\n': (
         1,
@@ -117,11 +142,7 @@ MISTAKES = {
     'start: A\nA: %lark { start: "a" }\n': (2, 4, "the terminal A contains %lark"),
     "start: " + "%lark { start: " * 20: (1, 128, "grammars in %lark nest more than 8 deep"),
     '%llguidance {"no_forcing": 1}\nstart: "a"': (1, 1, "the option no_forcing is 1.0; allowed is false and true"),
-    '%llguidance {"allow_initial_skip": false}\nstart: "a"': (
-        1,
-        1,
-        "the option allow_initial_skip is false; allowed is true",
-    ),
+    '%llguidance {"ignore_once": true}\nstart: "a"': (1, 1, "the option ignore_once is true; allowed is false"),
     '%llguidance {"x": true}\nstart: "a"': (1, 1, "x is not an option of a grammar that can be honoured"),
     'start: "a" %llguidance {}': (1, 12, "options of a grammar stand on a line of their own"),
 }

@@ -27,7 +27,10 @@ NOT_REGULAR = "its language is not regular"
         ("(?P<a", 4, "missing >, unterminated group name"),
         ("(?P<1a>b)", 4, "bad character in group name '1a'"),
         ("(?P<a>b)(?P<a>c)", 12, "redefinition of group name 'a'"),
-        ("(?<a>b)", 0, "unknown extension ?<a; write (?P<name>...)"),
+        ("(?<a>b)(?P<a>c)", 11, "redefinition of group name 'a'"),
+        ("(?<>a)", 3, "missing group name"),
+        ("(?<a", 3, "missing >, unterminated group name"),
+        ("(?<1a>b)", 3, "bad character in group name '1a'"),
         ("(?'a'b)", 0, "write (?P<name>...)"),
         # not regular
         (r"(a)b\1", 4, rf"backreference \1 is not supported, because {NOT_REGULAR}; write out"),

@@ -66,6 +66,8 @@ _CLASSES = frozenset("dDsSwW")
 _ANCHORS = frozenset("AZbB")
 _HEX_LENGTHS = {"x": 2, "u": 4, "U": 8}
 _HEX = re.compile(r"[0-9a-fA-F]*")
+# As in ECMA-262 and in Rust's `regex`; `re` has no such escapes.
+_BRACED_HEX = re.compile(r"\{0*([0-9a-fA-F]{1,8})\}")
 _OCTAL = re.compile(r"[0-7]{1,3}")
 _LAST_OCTAL = 0o377
 
@@ -78,7 +80,7 @@ _INSTEAD = {
     "X": r"; write the characters out, for instance \P{M}\p{M}*",
     "K": "; write a lookbehind (?<=...)",
     "e": r"; write \x1b",
-    "c": r"; write \x and two hexadecimal digits",
+    "c": r"; a control character is written \c and a letter A to Z, or \x and two hexadecimal digits",
     "o": r"; write \x and two hexadecimal digits",
     "Q": "; escape each special character with a backslash",
     "E": "; escape each special character with a backslash",
@@ -105,6 +107,8 @@ def read_escape(pattern: str, position: int, in_class: bool, groups: int = 0) ->
     Example:
         >>> read_escape(r"\x41b", 0, in_class=False)
         (65, 4)
+        >>> read_escape(r"\u{1F600}", 0, in_class=False)
+        (128512, 9)
     """
     letter = pattern[position + 1 : position + 2]
     after = position + 2
@@ -118,10 +122,10 @@ def read_escape(pattern: str, position: int, in_class: bool, groups: int = 0) ->
         raise PatternSyntaxError(r"bad escape (end of pattern); write \\ for a backslash", pattern, position)
     if letter in _HEX_LENGTHS:
         return _hexadecimal(pattern, position)
-    if letter == "N":
-        return _named(pattern, position)
-    if letter in "pP":
-        return _property(pattern, position)
+    if letter == "c" and (control := pattern[after : after + 1]).isascii() and control.isalpha():
+        return ord(control) & 0x1F, after + 1
+    if letter in "NpP":
+        return _named(pattern, position) if letter == "N" else _property(pattern, position)
     if letter in "0123456789":
         return _octal_in_class(pattern, position) if in_class else _octal(pattern, position, groups)
     if letter.isascii() and letter.isalpha():
@@ -132,6 +136,12 @@ def read_escape(pattern: str, position: int, in_class: bool, groups: int = 0) ->
 
 
 def _hexadecimal(pattern: str, position: int) -> tuple[int, int]:
+    braced = _BRACED_HEX.match(pattern, position + 2)
+    if braced is not None and int(braced[1], 16) <= MAX_CODE_POINT:
+        return int(braced[1], 16), braced.end()
+    if braced is not None:
+        reason = f"bad escape {pattern[position : braced.end()]}: the last code point is 10FFFF"
+        raise PatternSyntaxError(reason, pattern, position)
     wanted = _HEX_LENGTHS[pattern[position + 1]]
     found = _HEX.match(pattern, position + 2, position + 2 + wanted)
     assert found is not None

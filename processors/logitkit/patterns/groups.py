@@ -128,16 +128,17 @@ def read_opening(pattern: str, position: int, flags: int) -> Opening:
     match letter:
         case "":
             raise PatternSyntaxError(r"unexpected end of pattern; for a literal ( write \(", pattern, position)
-        case ":":
-            return Opening("plain", after, flags)
-        case ">":
-            return Opening("atomic", after, flags)
+        case ":" | ">":
+            return Opening("plain" if letter == ":" else "atomic", after, flags)
         case "=" | "!":
             return Opening("look", after, flags, negative=letter == "!")
         case "<" if pattern[after : after + 1] in ("=", "!"):
             return Opening("look", after + 1, flags, behind=True, negative=pattern[after] == "!")
         case "#":
             return Opening("comment", _comment_end(pattern, position), flags)
+        case "<":
+            # As in ECMA-262 and in Rust's `regex`; `re` writes (?P<name>...) only.
+            return _named(pattern, after, flags)
         case "P":
             return _python_extension(pattern, position, flags)
     if letter == "-" or letter in LETTERS or letter == "L":
@@ -155,8 +156,7 @@ def _comment_end(pattern: str, position: int) -> int:
 def _python_extension(pattern: str, position: int, flags: int) -> Opening:
     sign = pattern[position + 3 : position + 4]
     if sign == "<":
-        name = _name(pattern, position + 4, ">")
-        return Opening("plain", position + 5 + len(name), flags, name=name, captures=True)
+        return _named(pattern, position + 4, flags)
     if sign == "=":
         name = _name(pattern, position + 4, ")")
         reason = f"backreference (?P={name}) {_NOT_REGULAR}; write out the texts that it may repeat"
@@ -164,6 +164,11 @@ def _python_extension(pattern: str, position: int, flags: int) -> Opening:
     if not sign:
         raise PatternSyntaxError(r"unexpected end of pattern; for a literal ( write \(", pattern, position)
     raise PatternSyntaxError(_unknown(pattern, position), pattern, position)
+
+
+def _named(pattern: str, begin: int, flags: int) -> Opening:
+    name = _name(pattern, begin, ">")
+    return Opening("plain", begin + len(name) + 1, flags, name=name, captures=True)
 
 
 def _name(pattern: str, begin: int, terminator: str) -> str:
@@ -225,7 +230,7 @@ def _unknown(pattern: str, position: int) -> str:
         return f"unknown extension ?{rest}"
     if rest[:1] in "R&0123456789+":
         return f"unknown extension ?{rest[:1]}: recursion {_NOT_REGULAR}"
-    if rest[:1] in "<'":
+    if rest[:1] == "'":
         return f"unknown extension ?{rest}; write (?P<name>...) for a named group"
     if rest[:1] == "|":
         return "unknown extension ?|; write (?:...)"

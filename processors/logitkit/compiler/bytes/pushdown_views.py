@@ -68,11 +68,18 @@ class Views:
         target: The node that each move leads to.
         return_state: The node after each node and popped frame.
         limits: Bound on the work.
+        may_contradict: Whether no text may go on after some exit, because of conditions on the next character. Then `settle` must
+            be called for the needs.
 
     Attributes:
         exit_of: For each view, the number of the exit in its own node, or -1.
         after: For each exit, the view after each frame that it may pop.
-        exits: For each view, the exits that can be reached with any number of further frames, as a mask.
+        exits: For each view, the exits that can be reached with any number of further frames, as a mask. `settle` leaves some of
+            them out, but never all.
+        live: Whether each view has an exit.
+        unsure: The exits after which no text may go on, as a mask.
+        is_sure: Whether all nodes to which a symbol leads have another exit, if they have any. Then the needs are those of the
+            other exits alone: an unsure exit is taken only with a symbol that is read after it.
         need: For each view, how many further frames it needs; `NEVER` if it has no exit.
         frame_need: For each frame, the most further frames that are needed after it.
     """
@@ -84,10 +91,9 @@ class Views:
         target: list[int],
         return_state: dict[tuple[int, int], int],
         limits: Limits,
-        every_exit: bool = False,
+        may_contradict: bool = False,
     ) -> None:
         self.rows, self.pushed, self.target, self.limits = rows, pushed, target, limits
-        self.every_exit = every_exit
         self.popping = [reduce(or_, (mask for mask, does in row if does == POP), 0) for row in rows]
         self.number: dict[tuple[int, int], int] = {}
         self.views: list[tuple[int, int]] = []
@@ -109,10 +115,16 @@ class Views:
         )
         self.before = self._before()
         limits.spend(sum(map(len, self.before)))
-        self.exits: list[int] = []
-        self.need: list[int] = []
-        self.frame_need: list[int] = []
-        self._settle()
+        self.frame_need = [0] * (1 + max([f for move in pushed for f in move], default=-1))
+        self.unsure, self.is_sure = 0, True
+        if may_contradict:
+            self.exits, self.need = self._levels(every_exit=True)
+            self.unsure = self._find_unsure()
+            reached = [view for does in self.does for view in does if PushdownStep.is_state(view)] + target
+            self.is_sure = all(not self.exits[view] or self.exits[view] & ~self.unsure for view in reached)
+        else:
+            self.settle()
+        self.live = [exits != 0 for exits in self.exits]
 
     def _find_views(self, return_state: dict[tuple[int, int], int]) -> None:
         """Number the views of all nodes, and those after each exit."""
@@ -142,33 +154,41 @@ class Views:
                 before[place].append(view)
         return before
 
-    def only_useful(self) -> bool:
-        """Leave out the exits after which some frame has no text. Then the needs are those of the other exits alone.
+    def _find_unsure(self) -> int:
+        """Return the exits after which no text may go on, because of conditions on the next character.
 
-        Returns:
-            Whether all nodes to which a symbol leads have a useful exit. If not, nothing is changed.
+        The others are a greatest fixed point: after each frame that one of them may pop, another one can be reached. Each exit
+        pops a frame, so that every way from one exit to the next comes nearer to the bottom of the stack.
         """
-        before = self.own, self.after, self.exits, self.need, self.frame_need, self.every_exit
-        self.every_exit = False
-        reached = [view for does in self.does for view in does if PushdownStep.is_state(view)] + self.target
-        while True:
-            self._settle()
-            useless = {e for e, after in enumerate(self.after) if any(not self.exits[view] for view in after.values())}
-            if not useless:
-                break
-            kept = ~sum([1 << e for e in useless])
-            self.own = [own & kept for own in self.own]
-            self.after = [{} if e in useless else after for e, after in enumerate(self.after)]
-            self.popped = {}
-        if all(self.exits[view] for view in reached):
-            return True
-        self.own, self.after, self.exits, self.need, self.frame_need, self.every_exit = before
-        self.popped = {}
-        return False
+        leading: dict[int, list[int]] = {}
+        for exit_, after in enumerate(self.after):
+            for view in after.values():
+                leading.setdefault(view, []).append(exit_)
+        # For each exit, the views that have it, and for each view, how many of its exits are sure.
+        having: list[list[int]] = [[] for _ in self.after]
+        left = {view: self.exits[view].bit_count() for view in leading}
+        for view, leaders in leading.items():
+            self.limits.spend(len(leaders) + left[view])
+            for exit_ in bits(self.exits[view]):
+                having[exit_].append(view)
+        found = dict[int, None]()
+        todo = [view for view, count in left.items() if not count]
+        while todo:
+            for exit_ in leading[todo.pop()]:
+                if exit_ not in found:
+                    found[exit_] = None
+                    for view in having[exit_]:
+                        left[view] -= 1
+                        if not left[view]:
+                            todo.append(view)
+        return sum([1 << exit_ for exit_ in found])
 
-    def _settle(self) -> None:
-        """Find the exits of all views, and the needs of views and frames."""
-        self.frame_need = [0] * (1 + max([f for move in self.pushed for f in move], default=-1))
+    def settle(self) -> None:
+        """Work out the needs, without the unsure exits if all nodes have others."""
+        if self.unsure and self.is_sure:
+            self.own = [own & ~self.unsure for own in self.own]
+            self.after = [{} if self.unsure >> exit_ & 1 else after for exit_, after in enumerate(self.after)]
+            self.popped = {}
         while True:
             self.exits, self.need = self._levels()
             most = self.frame_need[:]
@@ -187,8 +207,12 @@ class Views:
             self.views.append((node, mask))
         return found
 
-    def _levels(self) -> tuple[list[int], list[int]]:
-        """Return the exits and the need of each view, given the needs of frames as far as they are known."""
+    def _levels(self, every_exit: bool = False) -> tuple[list[int], list[int]]:
+        """Return exits and the need of each view, given the needs of frames as far as they are known.
+
+        Args:
+            every_exit: Whether to go on after each view has an exit or is known to have none.
+        """
         count = len(self.views)
         need = [NEVER] * count
         # For each number of further frames, the exits of each view, and then of each move.
@@ -202,26 +226,51 @@ class Views:
             for m in self.moves
         ]
         same, last = 0, max(room, default=0)
+        # For each move, the views after its frames.
+        ends: dict[int, list[int]] = {}
         while True:
-            before, moved = moved, {}
-            for move, least in zip(self.moves, room, strict=True):
-                for end in self._after_call(history, move) if least <= len(history) else ():
-                    moved.setdefault(end, []).append(count + move)
-            self.limits.spend(LEVEL_STEPS * (count + len(self.moves)) + sum(map(len, moved.values())))
+            level, before = len(history), moved
+            is_new = self._add_ends(ends, history, room, same) or not history
+            if is_new:
+                moved = {}
+                for move, views in ends.items():
+                    for end in views:
+                        moved.setdefault(end, []).append(count + move)
+                self.limits.spend(LEVEL_STEPS * count + sum(map(len, moved.values())))
             if not history:
                 reached = self._reached(self.own + [0] * len(self.target), moved, range(count))
-            elif moved != before:
+            elif is_new:
                 same = 0
                 reached = self._reached(history[-1], moved, [end for end in moved if moved[end] != before.get(end)])
             else:
                 same, reached = same + 1, history[-1]
-            for view in range(count):
-                if reached[view] and (need[view] == NEVER or (self.every_exit and reached[view] != history[-1][view])):
-                    need[view] = len(history)
+            for view in range(count) if is_new else ():
+                if reached[view] and need[view] == NEVER:
+                    need[view] = level
             history.append(reached)
             settled = same >= longest and len(history) > last
-            if settled or (not self.every_exit and NEVER not in need[FINISHED + 1 :]):
+            if settled or not (every_exit or NEVER in need[FINISHED + 1 :]):
                 return reached[:count], need
+
+    def _add_ends(self, ends: dict[int, list[int]], history: list[list[int]], room: list[int], same: int) -> bool:
+        """Find the views after the frames of moves on another level, and return whether some are new.
+
+        Args:
+            ends: Those of the levels before, by move.
+            history: The levels before.
+            room: The level on which each move is possible.
+            same: How many levels ago the last one was new.
+        """
+        level, tried, is_new = len(history), 0, False
+        for move, least in zip(self.moves, room, strict=True):
+            # Nothing is new if the levels that it depends on are those that it depended on one level before.
+            if least == level or (least < level and same < len(self.pushed[move])):
+                tried += 1
+                found = self._after_call(history, move)
+                if found != ends.get(move, []):
+                    ends[move], is_new = found, True
+        self.limits.spend(LEVEL_STEPS * tried)
+        return is_new
 
     def _reached(self, exits: list[int], moved: dict[int, list[int]], fresh: Iterable[int]) -> list[int]:
         """Return the exits of views and moves that are reached through further symbols.

@@ -3,167 +3,188 @@
 By hand: `s ::= "a" t "e" | "b"`, where nothing but an `f` may follow a `t`, which is `"d"`. In the node after `ad`, the `e` is
 illegal, so nothing goes on. The `d` is removed after `a`, and then the `a` at the start: the language is `b`.
 
-A node is looked at with what may be innermost on the stack (contexts of `LrStates`). It is *safe* there if, whatever may lie
-below, one of its exits leads to where it is safe again; it is *dead* if, whatever lies below, none does. Symbols that lead to a
-dead node are removed. If something is neither safe nor dead, a rule would have to know the whole stack: that is refused.
+An exit (see `pushdown_views`) pops a frame. It is *sure* if a text goes on after it, whichever frame that is. If all nodes with
+exits have a sure one, those without exits are dead, and the symbols that lead there are removed.
+
+Otherwise, the stack decides whether a node is dead. Then a node has a *copy* for each set of exits that go on with the stacks on
+which the node is met. The frames that lie below an exit say whether it goes on, so a frame has copies too: one for each set of
+exits that go on below it. A symbol is removed from a copy if the node after it has no exit that goes on there.
+
+By hand: `s ::= "(" t ")" | "[" t "f]"`, with the same `t`. Frame F stands after the first call, and G after the second one. The
+exit of the node after `d` goes on after G only, so `t` has two copies, and in the one on F, the `d` is removed.
+
+Source: Bouajjani, Esparza and Maler, Reachability analysis of pushdown automata (1997): the stacks with which a state comes to
+the end are a regular language. The copies are the states of its automaton, which reads a stack from the bottom.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.bytes.pushdown_step import POP, PushdownStep
-from logitkit.compiler.bytes.pushdown_views import FINISH, Rows, Views, bits
-from logitkit.compiler.grammars.lr_states import BOTTOM, LrStates
-from logitkit.errors import GrammarError, PatternTooLarge
+from logitkit.compiler.bytes.pushdown_views import Rows, Views, bits
+from logitkit.compiler.grammars.lr_states import LrStates
+from logitkit.errors import GrammarError
 from logitkit.limits import Limits
 
-__all__ = ["without_contradictions"]
+__all__ = ["PushdownNodes", "without_contradictions"]
 
-# The number of frames that are looked at in the time of one step, and the cost of a view that a frame leads to, in steps.
-FRAMES_A_STEP, VIEW_STEPS = 2, 3
+# The costs of a copy of a node, and of a step that it takes or a frame that it is met with, in steps; and the number of exits in
+# a mask of the size of a step.
+COPY_STEPS, MOVE_STEPS, EXITS_A_STEP = 12, 5, 400
 
 
-def without_contradictions(nodes: LrStates, limits: Limits) -> tuple[Rows, Views]:
+class PushdownNodes(NamedTuple):
+    """A pushdown automaton over bytes. The fields are those of `LrStates`, and its views, which know the needs."""
+
+    rows: Rows
+    pushed: list[tuple[int, ...]]
+    target: list[int]
+    frames: int
+    return_state: dict[tuple[int, int], int]
+    start: int
+    views: Views
+
+
+def without_contradictions(nodes: LrStates, limits: Limits) -> PushdownNodes:
     """Remove the symbols after which no text goes on.
 
     Raises:
         GrammarError: Nothing is left.
-        PatternTooLarge: Whether a text goes on depends on more of the stack than is known, or a limit is exceeded.
+        PatternTooLarge: A limit is exceeded.
     """
-    rows = nodes.rows
-    while True:
-        views = Views(rows, nodes.pushed, nodes.target, nodes.return_state, limits, every_exit=True)
-        places = _Places(nodes, views, limits)
-        safe = places.safe()
-        # Safe places are live.
-        live = safe if places.all_in(safe) else places.live()
-        if not live[nodes.start] >> BOTTOM & 1:
-            raise GrammarError(
-                "no text belongs to the grammar: conditions on the next character contradict the text that must follow"
-            )
-        unclear = False
-        left: Rows = []
-        for node, row in enumerate(rows):
-            kept = []
-            for mask, does in row:
-                if does not in (DEAD, FINISHED, POP):
-                    after, contexts = places.after(node, does)
-                    if contexts & ~safe[after]:
-                        if not contexts & live[after]:
-                            continue
-                        unclear = True
-                kept.append((mask, does))
-            left.append(kept)
-        if left == rows:
-            if unclear or not safe[nodes.start] >> BOTTOM & 1:
-                raise PatternTooLarge(
-                    "a condition on the next character contradicts the text that must follow, but only inside of some rules; "
-                    "write those rules so that the condition is met wherever they are used"
-                )
-            return rows, views
-        rows = left
+    rows, pushed, target, return_state = nodes.rows, nodes.pushed, nodes.target, nodes.return_state
+    views = Views(rows, pushed, target, return_state, limits, may_contradict=True)
+    if not views.exits[nodes.start] & ~views.unsure:
+        raise GrammarError(
+            "no text belongs to the grammar: conditions on the next character contradict the text that must follow"
+        )
+    if not views.is_sure:
+        return _Copies(nodes, views, limits).nodes_of_copies()
+
+    def goes_on(does: int) -> bool:
+        after = does if PushdownStep.is_state(does) else target[PushdownStep.move(does)]
+        return does in (DEAD, FINISHED, POP) or views.live[after]
+
+    rows = [[(mask, does) for mask, does in row if goes_on(does)] for row in rows]
+    views.settle()
+    return PushdownNodes(rows, pushed, target, len(nodes.frames), return_state, nodes.start, views)
 
 
-class _Places:
-    """The places that may be met: for each view the contexts that may be innermost there, as a mask.
+class _Copies:
+    """The copies of nodes and frames that are met, with the exits that go on there.
+
+    Sets of exits are masks of the unsure ones. Copies of a node differ in its own exits only, and copies of a frame in those of
+    the nodes after it.
 
     Args:
         nodes: The automaton.
         views: Its views.
-        limits: Bound on the work.
+        limits: Bounds on the copies and the work.
     """
 
     def __init__(self, nodes: LrStates, views: Views, limits: Limits) -> None:
-        self.nodes, self.views, self.limits = nodes, views, limits
-        self.met = [0] * len(views.views)
-        # The contexts of each frame, and what may lie below any of them, as masks.
-        self.contexts: dict[int, int] = {}
+        self.nodes, self.limits, self.exits = nodes, limits, views.exits
+        self.unsure = views.unsure
+        self.mask_steps = len(views.after) // EXITS_A_STEP
+        self.sure = (1 << len(views.after)) - 1 & ~self.unsure
+        # For each frame: each unsure exit, with those after it.
+        self.after: dict[int, list[tuple[int, int]]] = {}
+        for exit_ in bits(self.unsure):
+            for frame, view in views.after[exit_].items():
+                self.after.setdefault(frame, []).append((1 << exit_, views.exits[view]))
+        self.frames_of: dict[int, list[tuple[int, int]]] = {}
+        self.nodes_of: dict[int, list[tuple[int, int]]] = {}
         self.below: dict[int, int] = {}
-        for context, frame in enumerate(nodes.context_frame):
-            if context != BOTTOM:
-                self.contexts[frame] = self.contexts.get(frame, 0) | 1 << context
-                self.below[frame] = self.below.get(frame, 0) | nodes.below[context]
-        # The views that a pop of each frame leads to, for each view that pops it; and which views lead to each view.
-        self.leads: list[dict[int, list[int]]] = [{} for _ in self.met]
-        self.before: list[dict[int, None]] = [{} for _ in self.met]
-        todo = {node: nodes.tops[node] for node in range(len(nodes.rows))}
-        while todo:
-            view, contexts = todo.popitem()
-            contexts &= ~self.met[view]
-            self.met[view] |= contexts
-            self.limits.spend(len(self.contexts) // FRAMES_A_STEP)
-            for frame, members in self.contexts.items():
-                mine = contexts & members
-                if not mine:
-                    continue
-                below = self.below[frame] if mine == members else 0
-                for context in bits(mine) if mine != members else ():
-                    below |= nodes.below[context]
-                popped = self._popped(view, frame)
-                self.limits.spend(VIEW_STEPS * (1 + len(popped) + mine.bit_count()))
-                for to in popped:
-                    if below & ~self.met[to]:
-                        todo[to] = todo.get(to, 0) | below
+        for (node, frame), to in nodes.return_state.items():
+            self.frames_of.setdefault(node, []).append((frame, to))
+            self.nodes_of.setdefault(frame, []).append((node, to))
+            self.below[frame] = self.below.get(frame, 0) | self.exits[to] & self.unsure
+        # The copies, and the numbers of those of each node and frame, by the exits that go on.
+        self.copies: list[tuple[int, int]] = [(DEAD, 0), (FINISHED, 0)]
+        self.of_node: dict[int, dict[int, int]] = {}
+        self.of_frame: dict[int, dict[int, int]] = {}
+        self.frames = 0
+        self.known: dict[tuple[int, int], int] = {}
+        self.rows: Rows = [[], []]
+        self.moves: dict[tuple[tuple[int, ...], int], int] = {}
+        self.return_state: dict[tuple[int, int], int] = {}
 
-    def _popped(self, view: int, frame: int) -> list[int]:
-        """Return the views that a pop of a frame leads to."""
-        found = self.leads[view].get(frame)
-        if found is None:
-            after = self.views.after
-            exits = [*bits(self.views.exits[view])]
-            found = [*dict.fromkeys([to for e in exits if (to := after[e].get(frame)) is not None])]
-            self.leads[view][frame] = found
-            for to in found:
-                self.before[to][view] = None
-            self.limits.spend(VIEW_STEPS * (len(exits) + len(found)))
-        return found
+    def nodes_of_copies(self) -> PushdownNodes:
+        """Return the automaton of the copies."""
+        start = self.copy(self.nodes.start, 0)
+        # The list grows while it is read.
+        for number, (node, going_on) in enumerate(self.copies):
+            for frame, to in self.frames_of.get(node, ()):
+                for below, frame_copy in self.of_frame.get(frame, {}).items():
+                    self.meet(number, frame, frame_copy, below, to)
+            for mask, does in self.nodes.rows[node]:
+                after = does if does in (DEAD, FINISHED, POP) else self.step(going_on, does)
+                if after is not None:
+                    self.rows[number].append((mask, after))
+            self.limits.spend(COPY_STEPS + (MOVE_STEPS + self.mask_steps) * len(self.nodes.rows[node]))
+        pushed, target = [frames for frames, _ in self.moves], [to for _, to in self.moves]
+        views = Views(self.rows, pushed, target, self.return_state, self.limits, may_contradict=True)
+        assert views.is_sure
+        views.settle()
+        return PushdownNodes(self.rows, pushed, target, self.frames, self.return_state, start, views)
 
-    def after(self, node: int, does: int) -> tuple[int, int]:
-        """Return the node after reading a symbol, and the contexts that may be innermost there."""
+    def step(self, going_on: int, does: int) -> int | None:
+        """Return what reading a symbol does in a copy, or None if no text goes on after it."""
         if PushdownStep.is_state(does):
-            return does, self.nodes.tops[node]
+            return self.copy(does, going_on) if self.goes_on(does, going_on) else None
         move = PushdownStep.move(does)
-        return self.nodes.target[move], 1 << self.nodes.followed[move][1]
+        target, frames = self.nodes.target[move], list[tuple[int, int]]()
+        for frame in self.nodes.pushed[move]:
+            frames.append((frame, going_on))
+            going_on = self.on_frame(frame, going_on)
+        if not self.goes_on(target, going_on):
+            return None
+        made = tuple([self.frame(*one) for one in frames]), self.copy(target, going_on)
+        return PushdownStep.push(self.moves.setdefault(made, len(self.moves)))
 
-    def all_in(self, some: list[int]) -> bool:
-        """Whether all places are among some."""
-        return all(not met & ~held for met, held in zip(self.met, some, strict=True))
+    def goes_on(self, node: int, going_on: int) -> bool:
+        """Whether a text goes on from a node."""
+        return bool(self.exits[node] & (self.sure | going_on))
 
-    def safe(self) -> list[int]:
-        """Return the places from which a text goes on, whatever lies below: a greatest fixed point.
-
-        Each exit pops a frame, so that every way from one place to the next comes nearer to the bottom of the stack.
-        """
-        return self._fixed_point([*self.met], whatever=True)
-
-    def live(self) -> list[int]:
-        """Return the places from which a text goes on if the right contexts lie below: a least fixed point."""
-        return self._fixed_point([0] * len(self.met), whatever=False)
-
-    def _fixed_point(self, found: list[int], whatever: bool) -> list[int]:
-        """Work out in which contexts each view leads to where that holds again, for all contexts below or for one of them."""
-        todo = dict.fromkeys(range(len(found)))
-        while todo:
-            view, _ = todo.popitem()
-            self.limits.spend(len(self.contexts) // FRAMES_A_STEP)
-            holds = self.met[view] >> BOTTOM & self.views.exits[view] >> FINISH & 1
-            for frame, members in self.contexts.items():
-                met = self.met[view] & members
-                if not met:
-                    continue
-                reached = 0
-                for to in self.leads[view].get(frame, ()):
-                    reached |= found[to]
-                self.limits.spend(VIEW_STEPS + len(self.leads[view].get(frame, ())))
-                if whatever and not self.below[frame] & ~reached:
-                    holds |= met
-                    continue
-                self.limits.spend(met.bit_count())
-                for context in bits(met):
-                    below = self.nodes.below[context]
-                    if not below & ~reached if whatever else below & reached:
-                        holds |= 1 << context
-            if holds != found[view]:
-                found[view] = holds
-                todo.update(self.before[view])
+    def on_frame(self, frame: int, going_on: int) -> int:
+        """Return the exits that go on on a frame, given those that go on below it."""
+        key = frame, going_on & self.below.get(frame, 0)
+        found = self.known.get(key)
+        if found is None:
+            after = self.after.get(frame, ())
+            self.limits.spend((MOVE_STEPS + self.mask_steps) * (1 + len(after)))
+            goes_on = self.sure | key[1]
+            found = self.known[key] = sum([exit_ for exit_, exits in after if exits & goes_on])
         return found
+
+    def copy(self, node: int, going_on: int) -> int:
+        """Return the copy of a node."""
+        copies = self.of_node.setdefault(node, {})
+        number = copies.setdefault(going_on & self.exits[node] & self.unsure, len(self.copies))
+        if number == len(self.copies):
+            self.limits.check_states(number)
+            self.limits.spend(self.mask_steps)
+            self.copies.append((node, going_on & self.exits[node] & self.unsure))
+            self.rows.append([])
+        return number
+
+    def frame(self, frame: int, going_on: int) -> int:
+        """Return the copy of a frame, given the exits that go on below it."""
+        going_on &= self.below.get(frame, 0)
+        copies = self.of_frame.setdefault(frame, {})
+        number = copies.setdefault(going_on, self.frames)
+        if number == self.frames:
+            self.frames += 1
+            for node, to in self.nodes_of.get(frame, ()):
+                for node_copy in [*self.of_node.get(node, {}).values()]:
+                    self.meet(node_copy, frame, number, going_on, to)
+        return number
+
+    def meet(self, node_copy: int, frame: int, frame_copy: int, below: int, to: int) -> None:
+        """Say which copy comes after a pop, if the copy of the node may stand on that of the frame."""
+        node, going_on = self.copies[node_copy]
+        self.limits.spend(MOVE_STEPS)
+        if going_on == self.on_frame(frame, below) & self.exits[node]:
+            self.return_state[node_copy, frame_copy] = self.copy(to, below)

@@ -12,7 +12,7 @@ from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.pushdown_step import PushdownStep
 from logitkit.compiler.bytes.pushdown_views import Views, bits
 from logitkit.compiler.grammars.call_inlining import inlined
-from logitkit.compiler.grammars.contradictions import without_contradictions
+from logitkit.compiler.grammars.contradictions import PushdownNodes, without_contradictions
 from logitkit.compiler.grammars.lr_states import LrStates
 from logitkit.compiler.grammars.rule_automata import rule_automata
 from logitkit.compiler.grammars.rules import Rules
@@ -44,14 +44,9 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
         heads = inlined(automata, limits)
         machine = stack_machine(automata, heads, len(rules.special_tokens), limits)
         nodes = _nodes(machine, limits, splits)
-        if automata.looks:
-            rows, views = without_contradictions(nodes, limits)
-        else:
-            rows, views = nodes.rows, Views(nodes.rows, nodes.pushed, nodes.target, nodes.return_state, limits)
-        live = [exits != 0 for exits in views.exits]
-        if automata.looks:
-            views.only_useful()
-        states = len(nodes.nodes)
+        made = without_contradictions(nodes, limits) if automata.looks else _as_they_are(nodes, limits)
+        rows, views = made.rows, made.views
+        states = len(rows)
         limits.spend(states * machine.symbols // 16)
         step = np.zeros((states, machine.symbols), np.int32)
         members: dict[int, list[int]] = {}
@@ -71,21 +66,29 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
         need = np.array(views.need[:states], np.int64)
         need[:FIRST_STATE] = 0
         return_state = sorted(
-            (n, frame, after if live[after] else DEAD) for (n, frame), after in nodes.return_state.items()
+            (n, frame, after if views.live[after] else DEAD) for (n, frame), after in made.return_state.items()
         )
         return PushdownDfa(
             step,
             machine.byte_class,
             rules.special_tokens,
-            nodes.start,
-            tuple(nodes.pushed),
-            np.array(nodes.target, np.int64),
-            len(nodes.frames),
+            made.start,
+            tuple(made.pushed),
+            np.array(made.target, np.int64),
+            made.frames,
             np.array(return_state, np.int64).reshape(-1, 3),
             need,
             np.array(sorted({*further}, key=lambda f: (*f[:2], PushdownStep.order(f[2]))), np.int64).reshape(-1, 3),
             np.array(views.frame_need, np.int64),
         )
+
+
+def _as_they_are(nodes: LrStates, limits: Limits) -> PushdownNodes:
+    """Return nodes in which no condition contradicts anything."""
+    views = Views(nodes.rows, nodes.pushed, nodes.target, nodes.return_state, limits)
+    return PushdownNodes(
+        nodes.rows, nodes.pushed, nodes.target, len(nodes.frames), nodes.return_state, nodes.start, views
+    )
 
 
 def _nodes(machine: StackMachine, limits: Limits, splits: bool) -> LrStates:

@@ -83,7 +83,10 @@ class LarkDefinition:
 
 @dataclass(eq=False, slots=True)
 class Draft:
-    """The definitions of a grammar by number, the numbers of names and of ignored terminals, unused templates, and doubts."""
+    """The definitions of a grammar by number, the numbers of names and of ignored terminals, unused templates, and doubts.
+
+    `ignored_first` says whether a text may begin with what is ignored.
+    """
 
     grammar: str
     definitions: list[LarkDefinition] = field(default_factory=list)
@@ -91,6 +94,7 @@ class Draft:
     ignored: list[int] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    ignored_first: bool = True
 
     def number(self, key: Hashable, name: str, kind: str, begin: int) -> int:
         """Return the number of a definition, which is made if there is none with this key."""

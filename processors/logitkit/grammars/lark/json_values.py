@@ -8,6 +8,7 @@ from logitkit.errors import PatternSyntaxError, UnsupportedSchema
 from logitkit.json_schema.compile import schema_grammar
 from logitkit.json_schema.document import Json, load
 from logitkit.json_schema.misspelt import misspelt
+from logitkit.json_schema.string_text import ESCAPED, SHORT
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
@@ -22,12 +23,14 @@ _WIDER = {
 }
 # Patterns that the signs between items, and after a key, must match.
 _SIGNS = {"item_separator": ",", "key_separator": ":"}
-# The escapes of the texts that are written.
-_ESCAPES = {*'nrbtf\\"u'}
+_ESCAPES = 'nrbtf\\"u'
 
 
-def check_guidance_options(schema: Json, limits: Limits) -> None:
-    """Check that the texts of a schema satisfy its options.
+def check_guidance_options(schema: Json, limits: Limits) -> tuple[str, ...]:
+    r"""Check that the texts of a schema satisfy its options, and return the characters that no string may hold.
+
+    Without an escape, a string cannot hold the characters that are written with it here: without `n`, it has no line feed,
+    although LLGuidance also writes it as `\u000a`.
 
     Args:
         schema: The schema, in which `x-guidance` counts at the top only.
@@ -39,23 +42,25 @@ def check_guidance_options(schema: Json, limits: Limits) -> None:
     """
     options = schema.get("x-guidance") if isinstance(schema, dict) else None
     if options is None:
-        return
+        return ()
     if not isinstance(options, dict):
         raise UnsupportedSchema("it is not an object; leave it out", "#", "x-guidance")
     for name, value in options.items():
         if name in _SIGNS and not _matches(value, _SIGNS[name], limits):
             instead = f"{value!r} does not match {_SIGNS[name]!r}, as values are written here"
         elif name == "json_allowed_escapes" and not (
-            value is None or (isinstance(value, str) and {*value} >= _ESCAPES)
+            value is None or (isinstance(value, str) and {*value} <= {*_ESCAPES})
         ):
-            instead = (
-                f"{value!r} lacks some of the escapes with which strings are written here: {''.join(sorted(_ESCAPES))}"
-            )
+            instead = f"{value!r} is not a text of the escapes {_ESCAPES}"
         elif name not in {*_WIDER, *_SIGNS, "json_allowed_escapes"}:
             instead = "this is not an option of LLGuidance"
         else:
             continue
         raise UnsupportedSchema(f"{instead}; leave it out", "#/x-guidance", name)
+    allowed = options.get("json_allowed_escapes")
+    if not isinstance(allowed, str):
+        return ()
+    return tuple([chr(c) for c in range(0x80) if c in ESCAPED and SHORT.get(c, "u") not in allowed])
 
 
 def _matches(pattern: Json, sign: str, limits: Limits) -> bool:
@@ -84,9 +89,9 @@ def schema_bodies(schema: str, limits: Limits, first: int) -> tuple[list[Node], 
         PatternTooLarge: A limit is exceeded.
     """
     document = load(schema)
-    check_guidance_options(document, limits)
+    without = check_guidance_options(document, limits)
     try:
-        compiled = schema_grammar(document, limits, fragments=False)
+        compiled = schema_grammar(document, limits, fragments=False, free_of=without)
     except UnsupportedSchema as error:
         # Without what `lax=True` would leave out: `%json` has no such option.
         raise UnsupportedSchema(error.reason, error.pointer, error.keyword) from None

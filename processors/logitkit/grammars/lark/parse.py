@@ -50,7 +50,7 @@ _END = LarkToken("end", "", 0)
 
 # Options of LLGuidance and XGrammar with the values that agree with how grammars are read here.
 _OPTIONS = {
-    "allow_initial_skip": (True,),
+    "allow_initial_skip": (False, True),
     "allow_invalid_utf8": (False,),
     "ignore_once": (False,),
     "no_forcing": (False, True),
@@ -253,6 +253,9 @@ class _LarkParser(LarkAttributeReader):
             if not isinstance(value, bool) or value not in _OPTIONS[name]:
                 allowed = " and ".join(json.dumps(option) for option in _OPTIONS[name])
                 self.refuse(f"the option {name} is {json.dumps(value)[:50]}; allowed is {allowed}", token)
+            if name == "allow_initial_skip":
+                # The last one counts, as in LLGuidance. In XGrammar, one true value is enough.
+                self.draft.ignored_first = value
 
     def read_import(self) -> None:
         begin = self.here

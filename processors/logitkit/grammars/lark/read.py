@@ -31,8 +31,9 @@ from logitkit.grammars.lark.terminals import Terminals
 from logitkit.grammars.named import NamedGrammar
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import alternate, concatenate
-from logitkit.patterns.syntax import Alternate, Call, Empty, Graph, Machine, Node, Repeat
+from logitkit.patterns.syntax import Alternate, Call, Characters, Empty, Graph, Machine, Node, Repeat
 
 __all__ = ["LarkLexer", "read_lark"]
 
@@ -168,7 +169,7 @@ class _LarkReader:
             if definition.kind in ("json", "lark"):
                 body: Node = Empty()
             elif is_terminal:
-                body = self.with_ignored(number, self.limited(number, self.lexer.tree(number)))
+                body = self.terminal_body(number)
             else:
                 assert definition.body is not None
                 for called, _ in definition.references:
@@ -190,8 +191,19 @@ class _LarkReader:
             *self.lexer.warnings,
             *dict.fromkeys(self.schema_warnings),
         ]
-        tokens = self.terminals.tokens
-        return checked_rule_set(self.draft.grammar, rules, 0, tokens, warnings, all_end=self.kind != "contextual")
+        return self.checked(rules, warnings)
+
+    def checked(self, rules: list[GrammarRule], warnings: list[str]) -> RuleSet:
+        """Check that the rules have a finite text."""
+        grammar, tokens, textless = self.draft.grammar, self.terminals.tokens, self.terminals.textless
+        all_end = self.kind != "contextual" and not textless
+        try:
+            return checked_rule_set(grammar, rules, 0, tokens, warnings, all_end)
+        except GrammarError:
+            if not textless:
+                raise
+            begin = self.draft.definitions[min(textless)].begin
+            raise GrammarError("no text is in all operands of &, and every text needs one", grammar, begin) from None
 
     def add_json(self, rules: list[GrammarRule], order: list[int]) -> None:
         """Give the rule of each `%json` its body, and add a rule for each value that its schema calls."""
@@ -237,6 +249,12 @@ class _LarkReader:
         cut = self.terminals.cut(number)
         return found if cut is None else Alternate((found, with_signs(cut, self.signs[signs], whole=False)))
 
+    def terminal_body(self, number: int) -> Node:
+        """Return the tree of a terminal with the ignored terminals after it."""
+        if self.terminals.has_no_text(number):
+            return Characters(CharSet())
+        return self.with_ignored(number, self.limited(number, self.lexer.tree(number)))
+
     def with_ignored(self, number: int | None, tree: Node) -> Node:
         """Return a terminal, or nothing for None, and the ignored terminals after it."""
         if not self.lexer.ignored:
@@ -247,7 +265,8 @@ class _LarkReader:
         """Return the rule of the whole text, and those of the ignored terminals."""
         start = self.draft.definitions[first]
         ignored = self.draft.definitions[self.draft.ignored[0]]
-        whole = concatenate([self.with_ignored(None, Empty()), Call(self.reached[first])])
+        before = [self.with_ignored(None, Empty())] if self.draft.ignored_first else []
+        whole = concatenate([*before, Call(self.reached[first])])
         bodies = [Repeat(alternate(trees), 0, None) if trees else Empty() for trees in self.lexer.ignored]
         return [
             GrammarRule(start.name, whole, start.begin, start.end),

@@ -40,6 +40,7 @@ __all__ = ["Terminals"]
 _MOST_LEVELS = 90
 _MOST_NODES, _MACHINE_NODES = 2000, 200
 
+_NOTHING = Machine(((),), (False,))
 _LIKE = ", as a rule with attributes is one,"
 
 # The costs of a terminal, and of a node of one that is part of another.
@@ -76,6 +77,8 @@ class Terminals:
         self._finished: dict[int, Node] = {}
         self._lexemes: dict[int, Lexeme] = {}
         self._cut: dict[int, Machine] = {}
+        # The terminals whose texts an empty intersection leaves out. LLGuidance allows them.
+        self.textless: set[int] = set()
 
     @property
     def tokens(self) -> list[str | int]:
@@ -128,6 +131,9 @@ class Terminals:
         try:
             if has_assertions(tree):
                 in_order = in_order and not is_unambiguous(tree, self.limits)
+                # Without the lookaheads, the order of matches takes much less work.
+                if in_order and (leading := leading_lookaheads(tree)) is not None and not has_assertions(leading.rest):
+                    return self._after_lookaheads(leading, definition)
                 return asserting_lexeme(Atomic(tree, 0) if in_order else tree, self.limits)
             if not in_order:
                 language = TextLanguage.of_tree(tree, self.limits, definition.name)
@@ -140,9 +146,9 @@ class Terminals:
         except PatternSyntaxError as error:
             reason = "has a lazy quantifier or an atomic group whose texts are not known to be regular; write it with classes"
             self._refuse(f"the terminal {definition.name} {reason} ({error.reason})", definition)
-        if language.is_empty:
+        if language.is_empty and not self.textless.intersection([used for used, _ in definition.references]):
             self._refuse(f"the terminal {definition.name} has no text", definition)
-        return Lexeme.of_machine(language.machine())
+        return Lexeme.of_machine(_NOTHING if language.is_empty else language.machine())
 
     def _after_lookaheads(self, leading: LeadingLookaheads, definition: LarkDefinition) -> Lexeme:
         """Return the lexeme of a terminal that begins with lookaheads, if only a lexer knows where it ends."""
@@ -179,6 +185,13 @@ class Terminals:
         if self.draft.definitions[number].kind == "lark" and self.nested is not None:
             return self.nested.may_be_empty(number)
         return not self.has_no_lexeme(number) and self.lexeme(number).machine.accepting[0]
+
+    def has_no_text(self, number: int) -> bool:
+        """Whether an empty intersection leaves a terminal no text. Raises as `tree` does."""
+        if self.has_no_lexeme(number):
+            return False
+        self._build(number)
+        return bool(self.textless) and self.lexeme(number).is_empty
 
     def has_no_lexeme(self, number: int) -> bool:
         """Whether a definition is a special token, which has no text, or a JSON value or a grammar, which may nest."""
@@ -229,12 +242,12 @@ class Terminals:
         parts = {used: self._small(used) for used, _ in definition.references}
         ordered, measure = of_tree(definition.body, self._measures.__getitem__)
         if definition.kind == "both":
-            return self._both(definition, parts), measure
+            return self._both(number, definition, parts), measure
         if definition.attributes is not None:
             return self._with_attributes(number, definition, parts), measure._replace(text=None)
         return with_calls_replaced(ordered, parts.__getitem__), measure
 
-    def _both(self, definition: LarkDefinition, parts: dict[int, Node]) -> Machine:
+    def _both(self, number: int, definition: LarkDefinition, parts: dict[int, Node]) -> Node:
         """Return the tree of the texts of all operands; one after `~` excludes its texts."""
         assert isinstance(definition.body, Alternate)
         language = TextLanguage.everything(self.limits)
@@ -242,7 +255,10 @@ class Terminals:
             texts = TextLanguage.of_tree(with_calls_replaced(operand, parts.__getitem__), self.limits)
             language = language - texts if excluded else language & texts
         if language.is_empty:
-            self._refuse("no text is in all operands of &", definition)
+            line = self.draft.grammar.count("\n", 0, definition.begin) + 1
+            self.draft.warnings.append(f"no text is in all operands of & in line {line}, so what needs one is left out")
+            self.textless.add(number)
+            return Characters(CharSet())
         return language.machine()
 
     def _with_attributes(self, number: int, definition: LarkDefinition, parts: dict[int, Node]) -> Machine:

@@ -74,8 +74,11 @@ class _Costs:
         self.limits = limits
         self.frames = dfa.frames
         return_state = {(state, frame): after for state, frame, after in dfa.return_state.tolist()}
-        self.views = views = Views(_rows(dfa, limits), list(dfa.pushed), dfa.target.tolist(), return_state, limits)
-        views.only_useful()
+        rows = _rows(dfa, limits)
+        self.views = views = Views(
+            rows, list(dfa.pushed), dfa.target.tolist(), return_state, limits, may_contradict=True
+        )
+        views.settle()
         self.exit = np.array(views.own, object) != 0
         pairs = [pair for after in views.after for pair in after.items()]
         self.frame, self.after = np.array(pairs, np.int64).reshape(-1, 2).T

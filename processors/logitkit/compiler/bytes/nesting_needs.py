@@ -49,7 +49,7 @@ class Moves(NamedTuple):
         sources, targets = [states[:0]], [np.zeros(0, np.int64)]
         for begin in range(0, len(states), ROWS_AT_ONCE):
             some = states[begin : begin + ROWS_AT_ONCE]
-            rows = means.values.take(step[some])
+            rows = means.values.take(step[some], mode="wrap")
             # Most classes of bytes with the same step are neighbours, so this leaves out most duplicates.
             fresh = rows != DEAD
             fresh[:, 1:] &= rows[:, 1:] != rows[:, :-1]

@@ -72,20 +72,19 @@ def with_text_regions(dfa: NestedDfa) -> NestedDfa:
 def _regions(dfa: NestedDfa) -> list[Ints]:
     """Return the states of each region, in their new order."""
     step = dfa.step
-    apart = np.zeros(dfa.states, bool)
-    apart[:FIRST_STATE] = True
+    within = _outside_of_brackets(dfa)
     if dfa.instances is not None:
-        apart |= dfa.instances.of_states() >= 0
-        apart |= dfa.instances.base_state > 0
-        apart[dfa.instances.opening] = True
-    # Text inside of brackets is not a fragment: a suffix after it may close a bracket, and `TextSuffixActions` cannot follow
-    # that.
-    apart |= _inside_brackets(dfa)
+        within &= (dfa.instances.of_states() < 0) & (dfa.instances.base_state == 0)
+        within[dfa.instances.opening] = False
     # A move that opens or closes a bracket cannot be part of a fragment.
-    apart |= ~NestedStep.is_state(step).all(axis=1)
+    states = np.flatnonzero(within)
+    rows = step[states]
+    plain = NestedStep.is_state(rows).all(axis=1)
+    within[states] = plain
     bytes_of = np.bincount(dfa.byte_class, minlength=step.shape[1])
-    within = _with_limits(dfa, ~apart & (_bytes_read(step, bytes_of) >= MANY_BYTES), ~apart, bytes_of)
-    states = np.flatnonzero(with_characters(dfa, within) & ~apart)
+    text = np.zeros(dfa.states, bool)
+    text[states[plain & (_bytes_read(rows, bytes_of) >= MANY_BYTES)]] = True
+    states = np.flatnonzero(with_characters(dfa, _with_limits(dfa, text, within, bytes_of)) & within)
     if not len(states):
         return []
     within = np.zeros(dfa.states, bool)
@@ -136,18 +135,17 @@ def _with_limits(
     return within
 
 
-def _inside_brackets(dfa: NestedDfa) -> NDArray[np.bool_]:
-    """Return [S] bool, the states in which a bracket is open."""
-    met = np.zeros(dfa.states, bool)
-    fresh = np.unique(dfa.entry)
-    while len(fresh):
-        met[fresh] = True
-        led = dfa.by_step(np.zeros(dfa.states, bool))
-        led.values[dfa.step[fresh]] = True
-        led.states[dfa.return_state[:, dfa.frame[led.calls]]] = True
-        led.states[:FIRST_STATE] = False
-        fresh = np.flatnonzero(led.states & ~met)
-    return met
+def _outside_of_brackets(dfa: NestedDfa) -> NDArray[np.bool_]:
+    """Return [S] bool, the states of the main part and their copies, in which no bracket is open.
+
+    Text inside of brackets is not a fragment: a suffix after it may close a bracket, and `TextSuffixActions` cannot follow that.
+    """
+    found = np.zeros(dfa.states, bool)
+    # The main part comes first, and calls go on in the first state of another part.
+    found[FIRST_STATE : dfa.entry.min(initial=dfa.states)] = True
+    for limit in dfa.token_limits:
+        found[limit.later[limit.later_of_fresh[found[limit.fresh]]]] = True
+    return found
 
 
 def with_characters(dfa: NestedDfa, text: NDArray[np.bool_], leaving: bool = False) -> NDArray[np.bool_]:
@@ -167,13 +165,14 @@ def with_characters(dfa: NestedDfa, text: NDArray[np.bool_], leaving: bool = Fal
     begins = np.ones(256, bool)
     begins[0x80:0xC0] = False
     first = np.unique(dfa.byte_class[begins])
-    inside = (dfa.step[:, first] == DEAD).all(axis=1) & (dfa.step != DEAD).any(axis=1)
-    inside[:FIRST_STATE] = False
     while True:
         led = dfa.by_step(np.zeros(dfa.states, bool))
         led.values[dfa.step[within]] = True
-        fresh = np.flatnonzero(led.states & inside & ~within)
+        led.states[:FIRST_STATE] = False
+        fresh = np.flatnonzero(led.states & ~within)
         rows = dfa.step[fresh]
+        inside = (rows[:, first] == DEAD).all(axis=1) & (rows != DEAD).any(axis=1)
+        fresh, rows = fresh[inside], rows[inside]
         # Calls and ends do not lead back to the text.
         leads = dfa.by_step(within).values[rows]
         found = leads.any(axis=1) if leaving else (leads | (rows == DEAD)).all(axis=1)

@@ -28,7 +28,7 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.nested_step import NestedStep
 from logitkit.compiler.bytes.sorting import distinct_rows
 from logitkit.compiler.bytes.string_fragment import QUOTE
-from logitkit.compiler.bytes.transition_columns import Ints
+from logitkit.compiler.bytes.transition_columns import Ints, starts
 from logitkit.compiler.tokens.effects.action_numbering import MOST_PUSHED, ActionNumbering, StackAction
 from logitkit.compiler.tokens.effects.counted_links import CountedStates
 from logitkit.compiler.tokens.effects.walked_prefixes import (
@@ -69,6 +69,13 @@ class TrieWalk:
         # The bytes of each class.
         self._bytes = np.argsort(dfa.byte_class, kind="stable")
         self._first_byte = np.searchsorted(dfa.byte_class[self._bytes], np.arange(dfa.step.shape[1] + 1))
+        # The bytes that each state reads, one state after another. States of fragments, which read most bytes, are not listed.
+        self._listed = ~self.inside & (instances.base_state == 0)
+        listed = np.flatnonzero(self._listed)
+        which, symbol = self._moves(listed, np.full(len(listed), NO_BASE))
+        place, move = self._bytes_of(symbol)
+        self._read = self._bytes[place].astype(np.uint8)
+        self._first_read = starts(np.bincount(listed[which[move]], minlength=dfa.states))
         # The end that each state is, -1 for most.
         self._returns = np.full(dfa.states, -1)
         self._returns[[*dfa.returns]] = [*dfa.returns.values()]
@@ -123,14 +130,25 @@ class TrieWalk:
         if level.node[0] >= len(trie.child):
             return Children(*expand(first, count))
         by_byte = (level.node < len(trie.child)) & (level.base_state != BEYOND)
-        all_of, some_of = (~by_byte).nonzero()[0], by_byte.nonzero()[0]
-        which, symbol = self._moves(level.state[some_of], level.base_state[some_of])
-        place, move = expand(self._first_byte[symbol], self._first_byte[symbol + 1] - self._first_byte[symbol])
-        owner = some_of[which[move]]
-        child = trie.child[level.node[owner], self._bytes[place]]
+        listed = by_byte & (level.base_state == NO_BASE) & self._listed[level.state]
+        all_of, some_of, known_of = (which.nonzero()[0] for which in (~by_byte, by_byte & ~listed, listed))
+        begin = self._first_read[state := level.state[known_of]]
+        read, known = expand(begin, self._first_read[state + 1] - begin)
+        owner, byte = known_of[known], self._read[read]
+        if len(some_of):
+            which, symbol = self._moves(level.state[some_of], level.base_state[some_of])
+            place, move = self._bytes_of(symbol)
+            owner = np.concatenate([owner, some_of[which[move]]])
+            byte = np.concatenate([byte, self._bytes[place]])
+        child = trie.child[level.node[owner], byte]
         exists = child.nonzero()[0]
         more, owners = expand(first[all_of], count[all_of])
         return Children(np.concatenate([child[exists], more]), np.concatenate([owner[exists], all_of[owners]]))
+
+    def _bytes_of(self, symbol: Ints) -> tuple[Ints, Ints]:
+        """Return the places in `_bytes` of the bytes of some classes, and the place of the class of each."""
+        first = self._first_byte[symbol]
+        return expand(first, self._first_byte[symbol + 1] - first)
 
     def _moves(self, states: Ints, base_state: Ints) -> tuple[Ints, Ints]:
         """Return the bytes with which states do something else than their base states: places of states, and classes of bytes.

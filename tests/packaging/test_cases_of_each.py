@@ -1,4 +1,4 @@
-"""`--cases-of-each N`, with which `scripts/test` takes minutes, and CI less than an hour: each test runs, with at most N cases."""
+"""`--cases-of-each N`, with which `scripts/test` and CI take less time: every test runs, with at most N cases."""
 
 from __future__ import annotations
 

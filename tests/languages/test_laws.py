@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, PatternTooLarge
-from logitkit.languages import (
-    Language,
-    any_text,
-    dispatch,
-    either,
-    json_schema,
-    literal,
-    optional,
-    regex,
-    repeat,
-    sequence,
-    special,
-    tag,
-)
+from logitkit.languages import Language, any_text, dispatch, either, literal, optional, repeat, sequence, special, tag
 from logitkit.languages.combined import InOrder
 from logitkit.languages.free_text import AnyText
 from logitkit.protocol.state import select
@@ -31,7 +16,7 @@ from logitkit.runtime.constraint import Constraint
 from tests.examples import examples
 from tests.languages.comparison import masks_of, rows_of
 from tests.languages.random_languages import languages
-from tests.languages.vocabularies import GAPS, JSON, NAMED, SPELLED
+from tests.languages.vocabularies import GAPS, NAMED, SPELLED
 
 vocabularies = st.sampled_from([NAMED, SPELLED, GAPS])
 # More states than this are not compared.
@@ -127,40 +112,6 @@ def test_tags(x: Language, vocabulary: lk.Vocabulary) -> None:
     assert same(tag("<", any_text(), "b>"), sequence("<", any_text("b>")), vocabulary)
     found = dispatch({"<t": tag("<t", x, ">")}, at_least=1, stop_after_first=True, exclude="b")
     assert same(found, sequence(any_text("<t", exclude="b"), x, ">"), vocabulary)
-
-
-BEGINS = st.lists(st.text('ab<é[{",', min_size=1, max_size=5), min_size=4, max_size=6)
-SCHEMAS: list[dict[str, Any]] = [
-    {"type": "array", "items": {"type": "null"}},
-    {"type": "array", "maxItems": 0},
-    {"enum": [{"a": True}, []]},
-]
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(BEGINS, st.lists(st.sampled_from(SCHEMAS), min_size=6, max_size=6), st.data())
-def test_options_that_begin_with_texts(begins: list[str], schemas: list[dict[str, Any]], data: st.DataObject) -> None:
-    options = [sequence(begin, json_schema(schema)) for begin, schema in zip(begins, schemas, strict=False)]
-    # These are too few to be read in one step each.
-    grouped = either(either(*options[:3]), either(*options[3:]))
-    together = either(*options)
-    assert same(together, grouped, JSON)
-    value = json_schema({"type": ["array", "string"], "items": {"type": "null"}, "maxLength": 1})
-    around = data.draw(
-        st.sampled_from(
-            [
-                lambda x: either(regex("[ab<]*"), x),
-                lambda x: repeat(x, 1, 2, "<"),
-                lambda x: either(x, value),
-                _in_text,
-            ]
-        )
-    )
-    assert same(around(together), around(grouped), JSON)
-
-
-def _in_text(language: Language) -> Language:
-    return dispatch({"<t": sequence("<t", language)}, at_least=1, stop_after_first=True)
 
 
 def test_languages_that_differ_are_told_apart() -> None:

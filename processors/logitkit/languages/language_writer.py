@@ -10,9 +10,8 @@ A language with a grammar in it becomes the rules of one grammar: its tree, the 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
-from itertools import pairwise
 from typing import NamedTuple
 
 from logitkit.compiler.bytes.limit_signs import is_limit
@@ -35,15 +34,11 @@ from logitkit.json_schema.compile import Compiled
 from logitkit.json_schema.layout import AS_A_PART
 from logitkit.languages.language_symbols import LanguageSymbols, spelled_out
 from logitkit.limits import Limits
-from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
-from logitkit.patterns.syntax import Call, Characters, Node
+from logitkit.patterns.syntax import Call, Node
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["LanguageWriter", "SchemaOptions"]
-
-# The first characters of what is called. A word begins with none of them, as a state reads it by its first byte.
-OPENINGS = '"{[,'
 
 
 class SchemaOptions(NamedTuple):
@@ -132,28 +127,6 @@ class LanguageWriter(LanguageSymbols):
         if is_label(text):
             text = self._labels.setdefault((key, text), with_number(text, len(self._labels)))
         return self._words.setdefault(text, len(self._words))
-
-    def words(self, texts: Sequence[str]) -> tuple[Node, list[Node]] | None:
-        """Return trees of some texts that read what differs in one step.
-
-        Returns:
-            The tree of the characters with which all texts begin, and a tree of the rest of each; or None if the rests cannot be
-            words: in a grammar, if one begins another one, if a special token stands in a text, or if one begins like something
-            that is called.
-        """
-        ordered = sorted(texts)
-        pairs = enumerate(zip(ordered[0], ordered[-1], strict=False))
-        begin = next((place for place, (one, other) in pairs if one != other), len(ordered[0]))
-        if (
-            not self.options.fragments
-            or any(text[begin : begin + 1] in OPENINGS for text in ordered)
-            or any(after.startswith(before) for before, after in pairwise(ordered))
-            or any(map(self._names.search, ordered))
-        ):
-            return None
-        rests = [text[begin:].encode() for text in texts]
-        numbers = [self._words.setdefault(rest, len(self._words)) for rest in rests]
-        return self.text(ordered[0][:begin]), [Characters(CharSet.single(Symbol.word(number))) for number in numbers]
 
     def rule(self, opening: str, body: Node) -> Node:
         """Return the tree of texts that are called, and do not call themselves.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from math import isfinite
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.python_types import schema_of
@@ -27,27 +27,17 @@ _SCALARS = frozenset({bool, int, float, str, Decimal, type(None)})
 _ALLOWED = "a dict, a bool, JSON text, a pydantic model class or a Python type such as list[int]"
 
 
-class Loaded(NamedTuple):
-    """A schema that `load` need not copy.
-
-    Args:
-        schema: A dict of values that `load` has returned.
-    """
-
-    schema: dict[str, Any]
-
-
 def load(schema: object) -> dict[str, Any] | bool:
     """Return a schema as plain values.
 
     Args:
-        schema: A mapping, a bool, JSON text, a Python type, a pydantic model class, a pydantic `TypeAdapter` or a `Loaded`.
+        schema: A mapping, a bool, JSON text, a Python type, a pydantic model class or a pydantic `TypeAdapter`.
 
     Raises:
         ConfigurationError: It is something else, not JSON, or a type without a JSON Schema.
         UnsupportedSchema: It is too large, or nested too deeply.
     """
-    return schema.schema if isinstance(schema, Loaded) else counted(schema)[0]
+    return counted(schema)[0]
 
 
 def counted(schema: object, most: int = MOST_VALUES) -> tuple[dict[str, Any] | bool, int]:

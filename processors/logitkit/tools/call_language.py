@@ -6,12 +6,11 @@ import re
 from dataclasses import replace
 
 from logitkit.errors import ConfigurationError
-from logitkit.json_schema.document import Loaded
-from logitkit.languages import literal, regex, sequence, special, xml_arguments
+from logitkit.languages import json_schema, literal, regex, sequence, special, xml_arguments
 from logitkit.languages.json_strings import JsonStringOf, JsonStringOfJson
 from logitkit.languages.keyword_arguments import KeywordArguments
 from logitkit.languages.language import Language
-from logitkit.languages.schemas import JsonValue, LocatedSchema
+from logitkit.languages.schemas import LocatedSchema
 from logitkit.tools.custom_tools import INPUT
 from logitkit.tools.definitions import ToolDefinition
 from logitkit.tools.formats import ToolFormat
@@ -22,7 +21,7 @@ __all__ = ["arguments_language", "marker", "named_call"]
 
 def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
     """Return the language of the arguments of a tool."""
-    free_of, schema = form.excluded_texts, Loaded(tool.schema)
+    free_of = form.excluded_texts
     if tool.grammar is not None and free_of:
         raise ConfigurationError(
             f"the custom tool {tool.name!r} has a grammar, whose texts may contain {free_of[0]!r}, which the format "
@@ -32,7 +31,7 @@ def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
         return sequence('"{', regex(f'\\\\"{INPUT}\\\\": ?'), JsonStringOf(tool.grammar, 2), '}"')
     if form.arguments == "json_string":
         return LocatedSchema(
-            JsonStringOfJson(schema, form.whitespace, form.free_of, form.string_spelling, form.member_order),
+            JsonStringOfJson(tool.schema, form.whitespace, form.free_of, form.string_spelling, form.member_order),
             f"tools[{tool.name!r}]",
         )
     if tool.grammar is not None and form.arguments == "json":
@@ -46,7 +45,7 @@ def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
         return sequence(begin, tool.grammar, form.parameter_ends.longest)
     if form.arguments == "python":
         found: Language = KeywordArguments(
-            schema,
+            tool.schema,
             form.parameter_begin,
             form.parameter_separator,
             form.whitespace,
@@ -58,9 +57,8 @@ def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
         )
         return LocatedSchema(found, f"tools[{tool.name!r}]")
     found = (
-        JsonValue(
-            schema,
-            form.whitespace,
+        replace(
+            json_schema(tool.schema, whitespace=form.whitespace),
             free_of=form.free_of,
             strings=form.string_spelling,
             member_order=form.member_order,
@@ -68,7 +66,7 @@ def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
         if form.arguments == "json"
         else replace(
             xml_arguments(
-                schema,
+                tool.schema,
                 begin=form.parameter_begin,
                 end=form.parameter_end,
                 end_also=form.parameter_end_also,

@@ -60,8 +60,7 @@ class ToolDefinition:
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", load(self.parameters))
-        object.__setattr__(self, "content", key_of(self.parameters))  # type: ignore[arg-type]
+        object.__setattr__(self, "content", key_of(load(self.parameters)))
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -162,8 +161,8 @@ def _of_dict(given: Mapping[Any, Any], place: str) -> ToolDefinition:
     return ToolDefinition(name, about or "", parameters, given, returns=returns)
 
 
-def _parameters(tool: Mapping[Any, Any], name: str) -> Mapping[str, Any]:
-    """Return the schema of the arguments of a function, which `ToolDefinition` loads, if it is a mapping."""
+def _parameters(tool: Mapping[Any, Any], name: str) -> dict[str, Any]:
+    """Return the schema of the arguments of a function."""
     parameters = tool.get("parameters")
     if parameters is None:
         other = next(
@@ -183,14 +182,14 @@ def _parameters(tool: Mapping[Any, Any], name: str) -> Mapping[str, Any]:
                 "OpenAI's dicts"
             )
         parameters = {"type": "object", "properties": {}}
-    loaded = parameters if isinstance(parameters, Mapping) else load(parameters)
-    kind = loaded.get("type", "object") if isinstance(loaded, Mapping) else "object"
+    loaded = load(parameters)
+    kind = loaded.get("type", "object") if isinstance(loaded, dict) else "object"
     if kind != "object":
         raise ConfigurationError(
             f"'type' of the parameters of the tool {name!r} is {kind!r}; allowed is 'object', as in "
             '{"type": "object", "properties": {...}}'
         )
-    if not isinstance(loaded, Mapping):
+    if not isinstance(loaded, dict):
         raise ConfigurationError(
             f"the parameters of the tool {name!r} are {str(parameters)[:200]}; allowed is the schema of an object, "
             '{"type": "object", "properties": {...}}'
@@ -199,10 +198,10 @@ def _parameters(tool: Mapping[Any, Any], name: str) -> Mapping[str, Any]:
     return loaded
 
 
-def _check_required(parameters: Mapping[str, Any], name: str) -> None:
+def _check_required(parameters: dict[str, Any], name: str) -> None:
     """Refuse a required member that no other member of the schema mentions: no other members are allowed then."""
     required, properties = parameters.get("required"), parameters.get("properties", {})
-    if _OPEN & parameters.keys() or not isinstance(required, list | tuple) or not isinstance(properties, Mapping):
+    if _OPEN & parameters.keys() or not isinstance(required, list) or not isinstance(properties, dict):
         return
     missing = next((member for member in required if isinstance(member, str) and member not in properties), None)
     if missing is not None:

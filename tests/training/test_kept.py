@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -95,6 +97,22 @@ def test_kept_sets_are_those_of_sampling_and_not_of_the_trainer() -> None:
     assert trainer.grad is not None
     share = float(expected[1].exp())
     torch.testing.assert_close(trainer.grad[0, 0], torch.tensor([2 * share, -2 * share, 0.0, 0.0]))
+
+
+@pytest.mark.parametrize("tokens", [[9], range(0, 40, 3), range(40)], ids=["one", "some", "all"])
+def test_bits_after_the_last_token_are_no_tokens(tokens: Sequence[int]) -> None:
+    """The bitmasks of kernels have ones there."""
+    chain, generator = lk.chain(lk.Temperature(0.7), lk.TopP(0.9)), torch.Generator().manual_seed(0)
+    given, legal = torch.randn(1, 1, 40, generator=generator), torch.zeros(1, 40, dtype=torch.bool)
+    legal[0, list(tokens)] = True
+    results = []
+    for after in (0, -(2**8)):
+        sets, logits = packed(legal)[None], given.clone().requires_grad_()
+        sets[..., -1] |= after
+        found = lk.training.replay(chain, [[]], [[9]], logits, kept=sets)
+        found.log_probs.sum().backward()
+        results.append((found.log_probs.detach(), logits.grad))
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
 
 
 def test_a_token_that_only_a_function_masks_now_keeps_the_logit_before_it() -> None:

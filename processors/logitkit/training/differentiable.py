@@ -215,7 +215,10 @@ def _zeros_like(logits: Tensor) -> Tensor:
     size = logits.numel() * logits.itemsize
     if not logits.is_cpu or not size or not hasattr(mmap, "MAP_PRIVATE"):
         return torch.zeros_like(logits, memory_format=torch.contiguous_format)
-    given = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        given = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"the gradient of the logits takes {size} bytes: {error}") from error
     return torch.frombuffer(given, dtype=logits.dtype).view(logits.shape)
 
 

@@ -147,7 +147,16 @@ def checked_kept(kept: Any, logits: Tensor) -> Tensor | None:
             f"kept has shape {list(stacked.shape)} and {stacked.dtype}; for logits {list(logits.shape)}, give {wanted} of int32, "
             "as training.kept packs them"
         )
-    return stacked
+    return _without_bits_after(stacked, columns)
+
+
+def _without_bits_after(sets: Tensor, columns: int) -> Tensor:
+    """Return sets without bits after the last token, which the bitmasks of kernels have."""
+    if not columns % 32 or not sets.numel():
+        return sets
+    last = sets[..., -1:] & ((1 << columns % 32) - 1)
+    # Sets are rather copied than compared on a device, which would have to be waited for.
+    return sets if sets.is_cpu and last.equal(sets[..., -1:]) else torch.cat([sets[..., :-1], last], -1)
 
 
 def _chains(processor: Any, rows: int) -> list[Chain]:

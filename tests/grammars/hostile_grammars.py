@@ -226,6 +226,8 @@ HOSTILE: dict[str, Hostile] = {
     "lookaheads that explode": lark("start: A+\nA: /" + "".join(f"(?=.*{c})" for c in string.ascii_lowercase) + ".*/"),
     "lazy quantifiers": lark("start: A+\nA: /" + "a.*?b" * 200 + "/"),
     "lookaheads at 200 ends": lark("start: A+\nA: " + " | ".join(f"/{w}(?![a-{w[0]}])/" for w in words(200))),
+    # Each round finds that a frame needs one more frame after it.
+    "needs without an end": lark('start: u A\nu: A t "b" | A\nt: "b"? | u "c"\nA: /a(?![cx])/'),
     "a regular expression of 1 MB": lark("start: A\nA: /" + "|".join(words(90_000)) + "/"),
     "a string of Lark of 1 MB": lark('start: "' + "ab" * 500_000 + '"'),
     "a rule of Lark of 1 MB": lark("start: " + " | ".join(f'"{w}"' for w in words(80_000))),

@@ -56,3 +56,17 @@ def test_a_grammar_of_which_nothing_is_left_is_refused(grammar: str, line: int, 
     with pytest.raises(GrammarError, match="no text is in all operands of &, and every text needs one") as error:
         read_lark(grammar, lexer=lexer)
     assert f"line {line}, column {column}:" in str(error.value)
+
+
+@pytest.mark.parametrize("textless", ["", '| A\nA: "a" & "b"'])
+def test_other_rules_must_still_have_a_finite_text(textless: str) -> None:
+    with pytest.raises(
+        GrammarError, match=r"the rule 'r' has no finite text \(r -> r -> ...\); add an alternative"
+    ) as error:
+        read_lark(f'start: "x" | r | s\nr: "(" r ")"\ns: "y" {textless}')
+    assert "line 2, column 1:" in str(error.value)
+
+
+def test_the_error_says_which_rule_has_no_text() -> None:
+    with pytest.raises(GrammarError, match="every text needs one: the rule 'start' has no finite text"):
+        read_lark('start: A\nA: "a" & "b"')

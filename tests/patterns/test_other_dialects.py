@@ -57,10 +57,11 @@ def test_xgrammar_reads_the_same_texts(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "position", "reason"),
     [
-        (r"a\u{}", 1, r"incomplete escape \u: 4 hexadecimal digits wanted"),
-        (r"\x{4g}", 0, r"incomplete escape \x"),
-        (r"\u{110000}", 0, r"bad escape \u{110000}: the last code point is 10FFFF"),
-        (r"\u{FFFFFFFFF}", 0, r"incomplete escape \u"),
+        (r"a\u{}", 1, r"incomplete escape \u{: 1 to 6 hexadecimal digits and } wanted"),
+        (r"\x{4g}", 0, r"incomplete escape \x{: 1 to 6 hexadecimal digits and } wanted"),
+        (r"\u{4", 0, r"incomplete escape \u{: 1 to 6 hexadecimal digits and } wanted"),
+        (r"\u{110000}", 0, r"bad escape \u{110000}: the greatest code point is 10FFFF"),
+        (r"\u{FFFFFFFFF}", 0, r"bad escape \u{FFFFFFFFF}: the greatest code point is 10FFFF"),
         (r"\c", 0, r"bad escape \c; a control character is written \c and a letter A to Z"),
         (r"a\c1", 1, r"bad escape \c; a control character"),
     ],

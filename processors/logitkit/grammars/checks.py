@@ -61,6 +61,7 @@ def checked_rule_set(
     tokens: Iterable[str | int] = (),
     warnings: Iterable[str] = (),
     all_end: bool = True,
+    left_out: tuple[str, int] | None = None,
 ) -> RuleSet:
     r"""Check that rules have a finite text, and warn of rules that the start does not reach.
 
@@ -71,6 +72,8 @@ def checked_rule_set(
         tokens: The special tokens of the trees.
         warnings: The reader's doubts, in sentences.
         all_end: Whether every rule must have a finite text, and not only the start.
+        left_out: A reason to leave out alternatives that need an empty set of characters, and its place: then a rule need have
+            no text if it needs such a set. The error says the reason if the start does.
 
     Raises:
         GrammarError: One that must has no finite text.
@@ -85,8 +88,12 @@ def checked_rule_set(
     # A terminal that is not a set of characters has a text.
     bodies = [rule.body for rule in rules]
     productive = deriving(bodies, lambda leaf: not isinstance(leaf, Characters) or bool(leaf.charset), UNBOUNDED)
-    if not (all(productive) if all_end else productive[start]):
-        raise _endless(grammar, rules, callees, productive)
+    ending = productive if left_out is None else deriving(bodies, lambda _: True, UNBOUNDED)
+    if not (all(ending) if all_end else ending[start]):
+        raise _endless(grammar, rules, callees, ending)
+    if left_out is not None and not productive[start]:
+        reason, begin = left_out
+        raise GrammarError(f"{reason}: {_endless(grammar, rules, callees, productive).reason}", grammar, begin)
     kept = {rules[i].name for i in reached(start, callees.__getitem__)}
     unused = list(dict.fromkeys(rule.name for rule in rules if rule.name not in kept))
     said = [f"the rule{'s' * (len(unused) > 1)} {_listed(unused)} {'are' if len(unused) > 1 else 'is'} not used"]

@@ -66,8 +66,8 @@ _CLASSES = frozenset("dDsSwW")
 _ANCHORS = frozenset("AZbB")
 _HEX_LENGTHS = {"x": 2, "u": 4, "U": 8}
 _HEX = re.compile(r"[0-9a-fA-F]*")
-# As in ECMA-262 and in Rust's `regex`; `re` has no such escapes.
-_BRACED_HEX = re.compile(r"\{0*([0-9a-fA-F]{1,8})\}")
+# ECMA-262 has \u{...}, and Rust's `regex` also \x{...} and \U{...}; `re` has no such escapes.
+_BRACED_HEX = re.compile(r"\{([0-9a-fA-F]+)\}")
 _OCTAL = re.compile(r"[0-7]{1,3}")
 _LAST_OCTAL = 0o377
 
@@ -122,6 +122,7 @@ def read_escape(pattern: str, position: int, in_class: bool, groups: int = 0) ->
         raise PatternSyntaxError(r"bad escape (end of pattern); write \\ for a backslash", pattern, position)
     if letter in _HEX_LENGTHS:
         return _hexadecimal(pattern, position)
+    # ECMA-262 has it, Rust's `regex` does not.
     if letter == "c" and (control := pattern[after : after + 1]).isascii() and control.isalpha():
         return ord(control) & 0x1F, after + 1
     if letter in "NpP":
@@ -140,7 +141,10 @@ def _hexadecimal(pattern: str, position: int) -> tuple[int, int]:
     if braced is not None and int(braced[1], 16) <= MAX_CODE_POINT:
         return int(braced[1], 16), braced.end()
     if braced is not None:
-        reason = f"bad escape {pattern[position : braced.end()]}: the last code point is 10FFFF"
+        reason = f"bad escape {pattern[position : braced.end()]}: the greatest code point is 10FFFF"
+        raise PatternSyntaxError(reason, pattern, position)
+    if pattern[position + 2 : position + 3] == "{":
+        reason = f"incomplete escape {pattern[position : position + 3]}: 1 to 6 hexadecimal digits and }} wanted"
         raise PatternSyntaxError(reason, pattern, position)
     wanted = _HEX_LENGTHS[pattern[position + 1]]
     found = _HEX.match(pattern, position + 2, position + 2 + wanted)

@@ -51,10 +51,10 @@ class _Group:
 def parse(pattern: str) -> Node:
     r"""Parse a pattern in the syntax of Python's `re`, extended by `\p{...}` and `\P{...}`.
 
-    From ECMA-262 and Rust's `regex`, it has `\u{...}`, `\x{...}`, `\cA` and `(?<name>...)`, which `re` refuses. Everything that
-    `re.compile` accepts for `str` has the same meaning here, with three exceptions, which are refused: backreferences and
-    conditional groups, because their languages are not regular, and groups nested more than `MAX_NESTING` deep. Lookbehinds may
-    have any width.
+    It has `\u{...}` and `(?<name>...)` from ECMA-262 and Rust's `regex`, `\cA` from ECMA-262, and `\x{...}` and `\U{...}` from
+    Rust's `regex`. `re` refuses them. Everything that `re.compile` accepts for `str` has the same meaning here, with three
+    exceptions, which are refused: backreferences and conditional groups, because their languages are not regular, and groups
+    nested more than `MAX_NESTING` deep. Lookbehinds may have any width.
 
     Args:
         pattern: The pattern. Flags are part of it, for example `(?i)`.

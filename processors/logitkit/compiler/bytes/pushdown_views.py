@@ -40,6 +40,10 @@ FEW_BITS = 15
 # The cost of finding once more which exits a view or a move has, and of passing its exits on to others, in steps.
 LEVEL_STEPS, TELLING_STEPS = 4, 4
 
+# The cost of a level on which nothing changes, in steps, without one for each move. There are as many levels as a frame needs:
+# with conditions on the next character, each round of `settle` may find a larger need, without an end.
+LEAST_STEPS = 8
+
 # The end of the text, as an exit.
 FINISH = 0
 
@@ -191,6 +195,7 @@ class Views:
             self.popped = {}
         while True:
             self.exits, self.need = self._levels()
+            self.limits.spend(len(self.frame_need) + sum(map(len, self.after)))
             most = self.frame_need[:]
             for after in self.after:
                 for frame, view in after.items():
@@ -261,6 +266,7 @@ class Views:
             room: The level on which each move is possible.
             same: How many levels ago the last one was new.
         """
+        self.limits.spend(LEAST_STEPS + len(self.moves))
         level, tried, is_new = len(history), 0, False
         for move, least in zip(self.moves, room, strict=True):
             # Nothing is new if the levels that it depends on are those that it depended on one level before.

@@ -10,6 +10,9 @@ Otherwise, the stack decides whether a node is dead. Then a node has a *copy* fo
 which the node is met. The frames that lie below an exit say whether it goes on, so a frame has copies too: one for each set of
 exits that go on below it. A symbol is removed from a copy if the node after it has no exit that goes on there.
 
+The *key* of a copy has the exits of all views of its node, not only those that pop after any symbol: an exit is a node and the
+symbols that are looked at, and after a pop, fewer are looked at. The key also has the exits that come later on the same stack.
+
 By hand: `s ::= "(" t ")" | "[" t "f]"`, with the same `t`. Frame F stands after the first call, and G after the second one. The
 exit of the node after `d` goes on after G only, so `t` has two copies, and in the one on F, the `d` is removed.
 
@@ -75,8 +78,7 @@ def without_contradictions(nodes: LrStates, limits: Limits) -> PushdownNodes:
 class _Copies:
     """The copies of nodes and frames that are met, with the exits that go on there.
 
-    Sets of exits are masks of the unsure ones. Copies of a node differ in its own exits only, and copies of a frame in those of
-    the nodes after it.
+    Sets of exits are masks of the unsure ones. Copies of a node or a frame differ in the exits of its key only.
 
     Args:
         nodes: The automaton.
@@ -96,11 +98,11 @@ class _Copies:
                 self.after.setdefault(frame, []).append((1 << exit_, views.exits[view]))
         self.frames_of: dict[int, list[tuple[int, int]]] = {}
         self.nodes_of: dict[int, list[tuple[int, int]]] = {}
-        self.below: dict[int, int] = {}
         for (node, frame), to in nodes.return_state.items():
             self.frames_of.setdefault(node, []).append((frame, to))
             self.nodes_of.setdefault(frame, []).append((node, to))
-            self.below[frame] = self.below.get(frame, 0) | self.exits[to] & self.unsure
+        # For each node and frame: the exits of which a copy knows whether they go on.
+        self.keyed, self.below = self._keys(views)
         # The copies, and the numbers of those of each node and frame, by the exits that go on.
         self.copies: list[tuple[int, int]] = [(DEAD, 0), (FINISHED, 0)]
         self.of_node: dict[int, dict[int, int]] = {}
@@ -110,6 +112,36 @@ class _Copies:
         self.rows: Rows = [[], []]
         self.moves: dict[tuple[tuple[int, ...], int], int] = {}
         self.return_state: dict[tuple[int, int], int] = {}
+
+    def _keys(self, views: Views) -> tuple[list[int], list[int]]:
+        """Return the unsure exits that the keys of each node and frame have.
+
+        A least fixed point: a node has those of its views, of the nodes after symbols, and of the outermost frames that it
+        pushes. A frame has those of the nodes after it.
+        """
+        nodes, count = self.nodes, len(self.nodes.rows)
+        keyed = [0] * (count + len(nodes.frames))
+        # For each node, and then for each frame, the nodes and frames whose keys have its exits too.
+        having: list[list[int]] = [[] for _ in keyed]
+        self.limits.spend(len(nodes.return_state) + (1 + self.mask_steps) * len(self.exits))
+        for (node, _), exits in zip(views.views, views.exits, strict=True):
+            keyed[node] |= exits & self.unsure
+        for node, row in enumerate(nodes.rows):
+            self.limits.spend(len(row))
+            for does in {does for _, does in row if does not in (DEAD, FINISHED, POP)}:
+                is_push = PushdownStep.is_push(does)
+                having[count + nodes.pushed[PushdownStep.move(does)][0] if is_push else does].append(node)
+        for (_, frame), to in nodes.return_state.items():
+            having[to].append(count + frame)
+        todo = [place for place, key in enumerate(keyed) if key]
+        while todo:
+            place = todo.pop()
+            self.limits.spend((1 + self.mask_steps) * (1 + len(having[place])))
+            for other in having[place]:
+                if keyed[place] & ~keyed[other]:
+                    keyed[other] |= keyed[place]
+                    todo.append(other)
+        return keyed[:count], keyed[count:]
 
     def nodes_of_copies(self) -> PushdownNodes:
         """Return the automaton of the copies."""
@@ -150,7 +182,7 @@ class _Copies:
 
     def on_frame(self, frame: int, going_on: int) -> int:
         """Return the exits that go on on a frame, given those that go on below it."""
-        key = frame, going_on & self.below.get(frame, 0)
+        key = frame, going_on & self.below[frame]
         found = self.known.get(key)
         if found is None:
             after = self.after.get(frame, ())
@@ -162,17 +194,18 @@ class _Copies:
     def copy(self, node: int, going_on: int) -> int:
         """Return the copy of a node."""
         copies = self.of_node.setdefault(node, {})
-        number = copies.setdefault(going_on & self.exits[node] & self.unsure, len(self.copies))
+        key = going_on & self.keyed[node]
+        number = copies.setdefault(key, len(self.copies))
         if number == len(self.copies):
             self.limits.check_states(number)
             self.limits.spend(self.mask_steps)
-            self.copies.append((node, going_on & self.exits[node] & self.unsure))
+            self.copies.append((node, key))
             self.rows.append([])
         return number
 
     def frame(self, frame: int, going_on: int) -> int:
         """Return the copy of a frame, given the exits that go on below it."""
-        going_on &= self.below.get(frame, 0)
+        going_on &= self.below[frame]
         copies = self.of_frame.setdefault(frame, {})
         number = copies.setdefault(going_on, self.frames)
         if number == self.frames:
@@ -186,5 +219,5 @@ class _Copies:
         """Say which copy comes after a pop, if the copy of the node may stand on that of the frame."""
         node, going_on = self.copies[node_copy]
         self.limits.spend(MOVE_STEPS)
-        if going_on == self.on_frame(frame, below) & self.exits[node]:
+        if going_on == self.on_frame(frame, below) & self.keyed[node]:
             self.return_state[node_copy, frame_copy] = self.copy(to, below)

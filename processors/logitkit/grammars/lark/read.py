@@ -196,14 +196,11 @@ class _LarkReader:
     def checked(self, rules: list[GrammarRule], warnings: list[str]) -> RuleSet:
         """Check that the rules have a finite text."""
         grammar, tokens, textless = self.draft.grammar, self.terminals.tokens, self.terminals.textless
-        all_end = self.kind != "contextual" and not textless
-        try:
-            return checked_rule_set(grammar, rules, 0, tokens, warnings, all_end)
-        except GrammarError:
-            if not textless:
-                raise
-            begin = self.draft.definitions[min(textless)].begin
-            raise GrammarError("no text is in all operands of &, and every text needs one", grammar, begin) from None
+        left_out = None
+        if textless:
+            reason = "no text is in all operands of &, and every text needs one"
+            left_out = reason, self.draft.definitions[min(textless)].begin
+        return checked_rule_set(grammar, rules, 0, tokens, warnings, self.kind != "contextual", left_out)
 
     def add_json(self, rules: list[GrammarRule], order: list[int]) -> None:
         """Give the rule of each `%json` its body, and add a rule for each value that its schema calls."""

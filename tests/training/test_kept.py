@@ -100,7 +100,7 @@ def test_kept_sets_are_those_of_sampling_and_not_of_the_trainer() -> None:
 
 
 @pytest.mark.parametrize("tokens", [[9], range(0, 40, 3), range(40)], ids=["one", "some", "all"])
-def test_bits_after_the_last_token_are_no_tokens(tokens: Sequence[int]) -> None:
+def test_bits_after_the_last_token_do_not_count(tokens: Sequence[int]) -> None:
     """The bitmasks of kernels have ones there."""
     chain, generator = lk.chain(lk.Temperature(0.7), lk.TopP(0.9)), torch.Generator().manual_seed(0)
     given, legal = torch.randn(1, 1, 40, generator=generator), torch.zeros(1, 40, dtype=torch.bool)

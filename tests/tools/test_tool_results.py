@@ -71,6 +71,12 @@ def test_a_schema_allows_what_jsonschema_allows(schema: Any, value: Any) -> None
         assert (error_of(Tools([{"name": "tool", "output_schema": schema}]), value) is None) == expected
 
 
+def test_a_schema_may_be_a_bool() -> None:
+    error = error_of(Tools([{"name": "tool", "output_schema": False}]), 1)
+    assert str(error) == "the result of the tool 'tool' is wrong: it is 1; its schema is false"
+    assert error_of(Tools([{"name": "tool", "output_schema": True}]), [1]) is None
+
+
 def error_of(tools: Tools, value: Any) -> ToolResultError | None:
     """Return the error for a result, whose path leads to a value in it."""
     try:

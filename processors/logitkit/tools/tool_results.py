@@ -51,7 +51,7 @@ def declared_result(tool: Mapping[Any, Any], name: str) -> Any:
     Raises:
         ConfigurationError: Two keys declare it.
     """
-    found = [key for key in RETURN_KEYS if isinstance(tool.get(key), Mapping) or _is_type(tool.get(key))]
+    found = [key for key in RETURN_KEYS if isinstance(tool.get(key), Mapping | bool) or _is_type(tool.get(key))]
     if len(found) > 1:
         raise ConfigurationError(
             f"the tool {name!r} declares its results twice, in {found[0]!r} and {found[1]!r}; give one of them"
@@ -200,6 +200,8 @@ def _explained(name: str, schema: Any, value: Any) -> ToolResultError:
         fault = fault.inside[0][0]
     for part in names_of(fault.path):
         value = value[int(part) if isinstance(value, list) else part]
+    if not plain(fault.pointer):
+        return ToolResultError(f"it is {shown(value)}; its schema is {_json(fault.value)}", name, fault.path)
     keyword = fault.pointer.rpartition("/")[2]
     where = f"{plain(fault.pointer)} in the schema"
     return ToolResultError(

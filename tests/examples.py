@@ -1,6 +1,6 @@
 """How much a run by hand tries of what a run in CI tries.
 
-Every change passes CI before it is merged, so all cases run then. A run by hand finds what breaks often, in a few minutes.
+Every change passes CI before it is merged. A run by hand finds what breaks often, in a few minutes.
 """
 
 from __future__ import annotations

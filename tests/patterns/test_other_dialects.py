@@ -51,7 +51,7 @@ def test_xgrammar_reads_the_same_texts(pattern: str) -> None:
     grammar = xgrammar.Grammar.from_regex(pattern)
     found = {text: testing._is_grammar_accept_string(grammar, text) for text in texts}
     assert {text: fullmatch(parse(pattern), text) for text in texts} == found
-    assert True in found.values()
+    assert any(found.values())
 
 
 @pytest.mark.parametrize(

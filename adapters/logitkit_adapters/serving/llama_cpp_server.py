@@ -62,7 +62,7 @@ def main(arguments: Sequence[str], options: Options) -> None:
             app,
             paths=PATHS,
             model_of=lambda body, path: models.of({"model": COPILOT_MODEL} if path == COPILOT else body),
-            # A completion with `null` has no limit, as in a chat.
+            # The server limits a completion that says nothing, but none with `null`.
             max_tokens=lambda body, chat: None if chat or "max_tokens" in body else COMPLETION_TOKENS,
             adapted=_adapted,
             is_allowed=_is_allowed,

@@ -119,7 +119,7 @@ def compare(
         assert constraint.is_finished(state).tolist() == [row.finished for row in rows]
         if step == steps:
             break
-        tokens = [chosen(masks["host"][number], row, chance) for number, row in enumerate(rows)]
+        tokens = [chosen(masks["host"][number], row, row.wanted(vocabulary), chance) for number, row in enumerate(rows)]
         columns.append(tokens)
         state = advanced(constraint, state, torch.tensor(tokens))
         for row, token in zip(rows, tokens, strict=True):
@@ -161,13 +161,16 @@ def same(one: Any, other: Any) -> bool:
     return all(torch.equal(a, b) for a, b in zip(leaves(one), leaves(other), strict=True))
 
 
-def chosen(legal: Tensor, row: Writing, chance: Random) -> int:
-    """Return the next token of a row: mostly a legal one, often the longest, sometimes EOS, none, or any token at all."""
+def chosen(legal: Tensor, row: Writing, wanted: set[int], chance: Random) -> int:
+    """Return the next token of a row: mostly a legal one, often the longest, sometimes EOS, none, or an illegal one.
+
+    Tokens that only the oracle allows are left out: they end a row that has lost configurations.
+    """
     often = chance.random()
     if often < 0.05:
         return -1
     if often < 0.1 and row.left is None:
-        return chance.choice([*row.machine.tokens])
+        return chance.choice([token for token in row.machine.tokens if legal[token] or token not in wanted])
     ids = [token for token in [*row.machine.tokens, *row.machine.ends] if legal[token]]
     going_on = [token for token in ids if token not in row.machine.ends]
     if going_on and chance.random() < 0.25:

@@ -18,8 +18,8 @@ from tests.fake_cuda import CopiedToDevice, NoCopies, fake_cuda
 from tests.registry import EOS, PAD, ROWS, TOKENS, Row
 
 COLUMNS = 72
-# Equal vocabularies share a registry, which keeps its tables on each device. Once other tests have traced it, it writes them as soon
-# as a processor is registered: here as fake tensors, on which later tests would fail. So its special tokens are not those of others.
+# Equal vocabularies share a registry, which keeps its tables on each device. Once other tests have traced it, it writes them when
+# a processor is registered: here as fake tensors, on which later tests would fail. So this vocabulary must differ from theirs.
 VOCABULARY = lk.Vocabulary(TOKENS, eos_ids=[EOS], size=COLUMNS, pad_id=PAD, special={"<s>": 0, "</s>": EOS})
 ON_DEVICE = [row for row in ROWS if not row.on_host]
 # One row of each class in each kind: another configuration seldom takes another path.

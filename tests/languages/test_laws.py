@@ -138,7 +138,7 @@ SCHEMAS: list[dict[str, Any]] = [
 BEGINS = st.lists(
     st.text("ab<", min_size=1, max_size=2).map(lambda text: text + ":"), min_size=4, max_size=6, unique=True
 )
-# Of these, some begin like a JSON value, like each other, or outside of ASCII.
+# Some begin like a JSON value, like each other, or outside of ASCII.
 ODD = st.lists(st.text('ab<\u00e9\u00e8[{",', min_size=1, max_size=5), min_size=4, max_size=6)
 ITEMS = st.lists(st.sampled_from(SCHEMAS), min_size=6, max_size=6)
 

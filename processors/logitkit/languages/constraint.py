@@ -188,7 +188,7 @@ class LanguageConstraint(Constraint):
         try:
             return nested_grammar_dfa(nested_grammar, self.limits, longest > 0 and not closing, spelled), writer
         except WordsMixed:
-            # What was tried in vain is not counted, so that no language is refused because of words.
+            # The trial is not counted, so that no language is refused because of words.
             took(before - spent())
             return self._joined(longest, forgets, has_words=False)
         except BracketsOverlap:

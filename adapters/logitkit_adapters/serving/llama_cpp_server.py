@@ -153,8 +153,8 @@ class Recorder:
         self.reader = self._request.reader(tuple(listed))
 
     def record(self, tokens: Iterator[int]) -> Iterator[int]:
-        """Read the tokens of a generation as they pass, up to a stop."""
-        for token in tokens:
+        """Read the tokens of a generation as they pass, up to a stop, or until the client has left."""
+        while not self._request.left.is_set() and (token := next(tokens, None)) is not None:
             self.deltas += self.reader.feed(token)
             # The engine counts the last token too if some of its text comes before the stop.
             if self.reader.stopped and self.reader.text_tokens <= self._passed:

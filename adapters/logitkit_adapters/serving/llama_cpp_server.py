@@ -7,6 +7,7 @@ find the admitted request in the context of their task, put its hook into the li
 from __future__ import annotations
 
 import functools
+import json
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from http import HTTPStatus
 from typing import Any
 
 import llama_cpp
+from fastapi.responses import JSONResponse
 from llama_cpp.server import __main__ as engine
 from llama_cpp.server import app as engine_app
 
@@ -217,7 +219,8 @@ def _answering(original: Callable[..., Any], chat: bool) -> Callable[..., Any]:
         answer = original(self, *args, **kwargs)
         if kwargs.get("stream"):
             return _streamed(answer, recorder, chat)
-        return _whole(answer, recorder, chat, kwargs["prompt"] if kwargs.get("echo") else "")
+        whole = _whole(answer, recorder, chat, kwargs["prompt"] if kwargs.get("echo") else "")
+        return _response(whole) if chat else whole
 
     return create
 
@@ -230,6 +233,12 @@ def _whole(answer: dict[str, Any], recorder: Recorder, chat: bool, echoed: str) 
     reason = recorder.reader.finish_reason(choice["finish_reason"])
     written["logprobs"] = _without_last(choice.get("logprobs"), recorder.tokens_of_stop)
     return {**answer, "choices": [{**choice, **written, "finish_reason": reason}]}
+
+
+def _response(answer: dict[str, Any]) -> JSONResponse:
+    """Return an answer that the server does not reduce to the fields that it knows, of which reasoning is none."""
+    # Log-probabilities are numbers of numpy; those of forbidden tokens are infinite, which JSON cannot say.
+    return JSONResponse(json.loads(json.dumps(answer, default=float), parse_constant=lambda _: None))
 
 
 def _without_last(logprobs: dict[str, Any] | None, count: int) -> dict[str, Any] | None:

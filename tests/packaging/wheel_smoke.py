@@ -93,11 +93,13 @@ def check_mlx_lm() -> None:
 
 
 def check_mlx_vlm() -> None:
-    from mlx_vlm import generate, load
+    from mlx_vlm.generate import generate
+    from mlx_vlm.utils import load
 
     from logitkit_adapters.mlx_vlm import logits_processor, vocabulary
 
-    model, processor = load(str(model_dir()))
+    loaded: tuple[Any, Any] = load(str(model_dir()))
+    model, processor = loaded
     date = lk.Regex(r"\d{4}-\d{2}-\d{2}", vocabulary(processor, model))
     text = generate(model, processor, "The invoice is dated", logits_processors=[logits_processor(date)]).text
     assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", text), text

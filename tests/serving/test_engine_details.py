@@ -174,7 +174,7 @@ def test_llama_cpp_answers_with_reasoning(gguf: str) -> None:
     finally:
         _admitted.reset(token)
     assert isinstance(answer, Response)
-    (choice,) = json.loads(answer.body)["choices"]
+    (choice,) = json.loads(bytes(answer.body))["choices"]
     assert choice["finish_reason"] == "tool_calls"
     assert choice["message"]["reasoning_content"].strip()
     assert [call["function"]["name"] for call in choice["message"]["tool_calls"]]

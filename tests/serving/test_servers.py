@@ -286,12 +286,17 @@ def test_a_body_that_is_nested_too_deeply(server: Server) -> None:
     connection.close()
 
 
-def test_a_conversation_continues_after_a_tool(server: Server) -> None:
+@pytest.mark.parametrize("content", ["sunny", [{"type": "text", "text": "sun"}, {"type": "text", "text": "ny"}]])
+@pytest.mark.parametrize("nulls", [True, False])
+def test_a_conversation_continues_after_a_tool(server: Server, content: Any, nulls: bool) -> None:
+    """As clients send it: without content beside the calls, or with null."""
     asked: Any = {"model": server.model, "tools": TOOLS, "max_tokens": 60, "temperature": 0}
     said: list[Any] = [{"role": "user", "content": "Weather? "}]
     called = server.client.chat.completions.create(messages=said, tool_choice="required", **asked).choices[0].message
-    said += [called.model_dump(exclude_none=True)]
-    said += [{"role": "tool", "tool_call_id": call.id, "content": "sunny"} for call in called.tool_calls]
+    said += [{**called.model_dump(exclude_none=True), **({"content": None} if nulls else {})}]
+    said += [{"role": "tool", "tool_call_id": call.id, "content": content} for call in called.tool_calls]
+    called = server.client.chat.completions.create(messages=said, tool_choice="required", **asked).choices[0].message
+    assert called.tool_calls
     answer = server.client.chat.completions.create(
         messages=said, response_format=FORMAT, **asked | {"tools": openai.omit}
     )

@@ -77,9 +77,35 @@ def main(arguments: Sequence[str], options: Options) -> None:
 
 
 def _adapted(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a body with the name that the server knows for the maximum number of tokens."""
-    limit = body.get("max_completion_tokens")
-    return body if limit is None else {**body, "max_tokens": limit}
+    """Return a body in the forms that the server knows, of those that OpenAI's API allows."""
+    found, limit, messages = dict(body), body.get("max_completion_tokens"), body.get("messages")
+    if limit is not None:
+        found["max_tokens"] = limit
+    if isinstance(messages, list):
+        found["messages"] = [
+            _adapted_message(message) if isinstance(message, dict) else message for message in messages
+        ]
+    return found
+
+
+def _adapted_message(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message whose content is a text: that of calls of tools may be null, and others may have parts.
+
+    Example:
+        >>> _adapted_message({"role": "assistant", "content": None, "tool_calls": []})
+        {'role': 'assistant', 'tool_calls': []}
+        >>> _adapted_message({"role": "tool", "content": [{"type": "text", "text": "sunny"}]})
+        {'role': 'tool', 'content': 'sunny'}
+    """
+    content = message.get("content")
+    if message.get("role") == "assistant" and content is None:
+        return {name: value for name, value in message.items() if name != "content"}
+    if message.get("role") == "user" or not isinstance(content, list):
+        return message
+    texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+    # Anything else is for the server to refuse.
+    whole = len(texts) == len(content) and all(isinstance(text, str) for text in texts)
+    return {**message, "content": "".join(texts)} if whole else message
 
 
 def _is_allowed(headers: Mapping[bytes, bytes]) -> bool:

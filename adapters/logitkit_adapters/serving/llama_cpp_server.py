@@ -102,7 +102,7 @@ def _adapted_message(message: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in message.items() if name != "content"}
     if message.get("role") == "user" or not isinstance(content, list):
         return message
-    texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+    texts: list[Any] = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
     # Anything else is for the server to refuse.
     whole = len(texts) == len(content) and all(isinstance(text, str) for text in texts)
     return {**message, "content": "".join(texts)} if whole else message

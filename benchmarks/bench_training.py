@@ -47,6 +47,7 @@ def cases(vocabulary: lk.Vocabulary) -> dict[str, tuple[lk.Chain, bool]]:
         "temperature": (lk.chain(warm), False),
         "pattern": (lk.chain(lk.Regex(r"[a-z ,.]*", vocabulary)), False),
         "JSON Schema": (lk.chain(json), False),
+        "penalty, text without an end, temperature": (lk.chain(penalty, lk.Regex('[^"]*', vocabulary), warm), False),
         "penalty, JSON Schema, temperature": (lk.chain(penalty, json, warm), False),
         "penalty, JSON Schema, temperature, top-p from kept sets": (lk.chain(penalty, json, warm, top), True),
         "penalty, JSON Schema, temperature, top-p computed": (lk.chain(penalty, json, warm, top), False),

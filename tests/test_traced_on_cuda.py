@@ -18,6 +18,9 @@ from tests.fake_cuda import CopiedToDevice, NoCopies, fake_cuda
 from tests.registry import EOS, PAD, ROWS, TOKENS, Row
 
 COLUMNS = 72
+# Equal vocabularies share a registry, which keeps its tables on each device. Once other tests have traced it, it writes them when
+# a processor is registered: here as fake tensors, on which later tests would fail. So this vocabulary must differ from theirs.
+VOCABULARY = lk.Vocabulary(TOKENS, eos_ids=[EOS], size=COLUMNS, pad_id=PAD, special={"<s>": 0, "</s>": EOS})
 ON_DEVICE = [row for row in ROWS if not row.on_host]
 # One row of each class in each kind: another configuration seldom takes another path.
 ONE_OF_EACH = list({(row.kind, type(row.processor)): row for row in reversed(ON_DEVICE)}.values())
@@ -29,9 +32,7 @@ def leaves(state: Any) -> list[Tensor]:
 
 @pytest.mark.parametrize("row", ON_DEVICE if CI else ONE_OF_EACH, ids=str)
 def test_a_step_reads_nothing_on_the_host(row: Row) -> None:
-    # A vocabulary of its own, since the registry of a vocabulary keeps its tables on each device.
-    special = {"<s>": 0, "</s>": EOS, "<pad>": PAD}
-    processor = row.make(lk.Vocabulary(TOKENS, eos_ids=[EOS], size=COLUMNS, pad_id=PAD, special=special))
+    processor = row.make(VOCABULARY)
     with fake_cuda() as device:
         # With a maximum length the room for a history is there from the start; without one the host reads how long rows are.
         context = lk.Context.of([[1, 2], [3]], vocabulary_size=COLUMNS, device=device, max_length=64)
@@ -47,9 +48,7 @@ def test_a_step_reads_nothing_on_the_host(row: Row) -> None:
 
 @pytest.mark.parametrize("row", ON_DEVICE if CI else ONE_OF_EACH, ids=str)
 def test_broken_logits_are_noticed_without_reading_any(row: Row) -> None:
-    processor = row.make(
-        lk.Vocabulary(TOKENS, eos_ids=[EOS], size=COLUMNS, pad_id=PAD, special={"<s>": 0, "</s>": EOS})
-    )
+    processor = row.make(VOCABULARY)
     process = EngineLogits(processor, guided=True)
     with fake_cuda() as device:
         context = lk.Context.of([[1, 2], [3]], vocabulary_size=COLUMNS, device=device, max_length=64)
@@ -66,14 +65,15 @@ def test_broken_logits_are_noticed_without_reading_any(row: Row) -> None:
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.on_host], ids=str)
 def test_a_step_on_the_host_says_so(row: Row) -> None:
+    processor = row.make(VOCABULARY)
     with fake_cuda() as device:
         context = lk.Context.of([[1, 2]], vocabulary_size=COLUMNS, device=device)
-        state = row.processor.init_state(context)
+        state = processor.init_state(context)
         with pytest.raises(ProcessorError, match="cannot be part of a compiled graph"):
-            processed(row.processor, state, torch.zeros(1, COLUMNS, device=device), context)
-        if isinstance(row.processor, lk.JsonSchema):
+            processed(processor, state, torch.zeros(1, COLUMNS, device=device), context)
+        if isinstance(processor, lk.JsonSchema):
             with pytest.raises(ProcessorError, match=r"'uniqueItems'.*cannot be part of a compiled graph"):
-                row.processor.advance(state, torch.zeros(1, dtype=torch.int64, device=device))
+                processor.advance(state, torch.zeros(1, dtype=torch.int64, device=device))
 
 
 def test_reading_a_value_is_noticed() -> None:

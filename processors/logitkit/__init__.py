@@ -101,7 +101,7 @@ if typing.TYPE_CHECKING:
     from logitkit.watermarks.kgw import KgwWatermark as KgwWatermark
     from logitkit.watermarks.synthid import SynthIdWatermark as SynthIdWatermark
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "AllowTokens",

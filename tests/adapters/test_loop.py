@@ -388,3 +388,37 @@ def test_numbers_and_booleans_of_numpy_in_a_list_select_rows() -> None:
     steps.select([*np.array([1, 0, 1])])
     steps.select([*np.array([False, True, False])])
     assert np.isinf(steps.process(np.zeros((1, vocabulary().size), np.float32))).any()
+
+
+@pytest.mark.parametrize("convert", LIBRARIES, ids=lambda convert: convert.__name__)
+def test_a_deadline_closes_the_reasoning_of_some_rows(convert: Callable[[Tensor], Any]) -> None:
+    v = vocabulary()
+    budget = lk.ThinkingBudget(99, "</think>", v, message="\n")
+    steps = Steps(lk.chain(lk.MinNewTokens(NEW, v.eos_ids), budget), [prompts()[0]] * 3)
+    rows: list[list[int]] = [[], [], []]
+    for step in range(NEW):
+        if step == 4:
+            least, reasoning = steps.state
+            steps.state = least, budget.close(reasoning, [False, True, False])
+            steps.select([1, 1, 0])
+            rows = [rows[1], rows[1], rows[0]]
+        tokens = torch.tensor(np.asarray(steps.process(convert(torch.zeros(3, v.size)))).reshape(3, -1).argmax(1))
+        steps.commit(tokens.tolist())
+        rows = [[*row, token] for row, token in zip(rows, tokens.tolist(), strict=True)]
+    texts = [v.decode(row[4:]) for row in rows]
+    assert [text.startswith(b"\n</think>") for text in texts] == [True, True, False]
+
+
+def test_a_state_of_other_rows_is_refused() -> None:
+    v = vocabulary()
+    budget = lk.ThinkingBudget(9, "</think>", v)
+    steps, other = Steps(budget, [[5], [5]]), Steps(budget, [[5]], columns=v.size)
+    with pytest.raises(ConfigurationError, match="no state before the first logits; call process first"):
+        steps.state = None
+    steps.process(np.zeros((2, v.size), np.float32))
+    other.process(np.zeros((1, v.size), np.float32))
+    before = steps.state
+    for wrong in (None, (before,), before[0], other.state, before._replace(spent=before.spent.float())):
+        with pytest.raises(ConfigurationError, match="of another form than the state of these rows"):
+            steps.state = wrong
+    assert steps.state is before

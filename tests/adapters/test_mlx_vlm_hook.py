@@ -249,6 +249,38 @@ class TestVocabulary:
             vocabulary(loaded("shipped")[1], object())
 
 
+@pytest.mark.parametrize("most", [0, 1, 3, 7])
+def test_a_budget_of_mlx_vlm_is_one_with_a_token_more_and_a_line_break(most: int) -> None:
+    model, processor = loaded("llava")
+    v, text = vocabulary(processor, model), TEXT + "<|vision_start|>"
+    prompt = processor.tokenizer(text).input_ids
+
+    def without_end(_: Any, logits: Any) -> Any:
+        return mx.where(mx.arange(COLUMNS) == 2, -mx.inf, logits)
+
+    def written(*hooks: Any, **options: Any) -> list[int | None]:
+        chunks = stream_generate(
+            model,
+            processor,
+            text,
+            max_tokens=STEPS,
+            temperature=0.0,
+            logits_processors=[*hooks, without_end],
+            **options,
+        )
+        return [chunk.token for chunk in chunks]
+
+    theirs = written(
+        thinking_budget=most,
+        thinking_start_token="<|vision_start|>",
+        thinking_end_token="<|vision_end|>",
+        enable_thinking=True,
+    )
+    budget = lk.ThinkingBudget(most + 1, "<|vision_end|>", v, start="<|vision_start|>", message="\n")
+    assert written(logits_processor(budget, prompt=prompt)) == theirs
+    assert [*theirs[most + 1 : most + 3]] == [v.tokens.index(b"\n"), v.special["<|vision_end|>"]]
+
+
 def test_nobody_but_mlx_vlm_says_what_it_knows() -> None:
     assert CALLER.cached_tokens() is None
     assert CALLER.batch_sequence() == (None, False)

@@ -43,6 +43,19 @@ def test_what_is_left_of_one_word_is_shared() -> None:
     words.add(2, {0: 5, 1: 6})
     alone = words.states
     words.add(3, {1: 6})
-    assert words.states == alone
+    # The quote and the `n` are read where both words are possible, and where one is.
+    assert words.states == alone + 2
+    words.add(4, {1: 6})
+    assert words.states == alone + 2
     words.add(4, {1: 7})
-    assert words.states == alone + len(texts[1]) - 1
+    assert words.states == alone + 2 + len(texts[1]) - 1
+
+
+def test_words_to_one_state_share_their_ends() -> None:
+    texts = [b'get_city", "arguments": ', b'set_city", "arguments": ', b'pay", "arguments": ']
+    words = Words(texts, 10, DEFAULT_LIMITS)
+    words.add(2, {0: 5, 1: 5, 2: 5})
+    # The first byte leads from state 2. The second text shares all others, the third one those from the `y` on.
+    assert words.states - 10 == len(texts[0]) - 1 + len(b"a")
+    words.add(3, {0: 6})
+    assert words.states - 10 == 2 * (len(texts[0]) - 1) + len(b"a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -74,7 +75,9 @@ def family(name: str) -> lk.Processor[Any]:
         "schemas": lambda: lk.JsonSchema(REMEMBERED, v),
         "recursive schemas": lambda: lk.JsonSchema(TREE, v, whitespace="bounded", closing=32),
         "texts": lambda: lk.chain(lk.ForcedPrefix("The ", v), lk.BannedStrings(["the ", "a", "."], v)),
-        "stops": lambda: lk.chain(lk.LoopStop(v, count=2), lk.StopStrings([". ", "\n", " and", "e"], v)),
+        "stops": lambda: lk.chain(
+            lk.LoopStop(v, count=2), lk.StopStrings([". ", "\n", " and", re.compile("[e-k][a-z]")], v)
+        ),
         "token ids": lambda: lk.chain(
             lk.LogitBias({5: 2.0, 300: -3.0}),
             lk.BanTokens(range(300, 400)),

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, PatternTooLarge
-from logitkit.languages import Language, any_text, dispatch, either, literal, optional, repeat, sequence, special, tag
+from logitkit.languages import (
+    Language,
+    any_text,
+    dispatch,
+    either,
+    json_schema,
+    literal,
+    optional,
+    regex,
+    repeat,
+    sequence,
+    special,
+    tag,
+)
 from logitkit.languages.combined import InOrder
 from logitkit.languages.free_text import AnyText
 from logitkit.protocol.state import select
@@ -16,7 +31,7 @@ from logitkit.runtime.constraint import Constraint
 from tests.examples import examples
 from tests.languages.comparison import masks_of, rows_of
 from tests.languages.random_languages import languages
-from tests.languages.vocabularies import GAPS, NAMED, SPELLED
+from tests.languages.vocabularies import GAPS, JSON, NAMED, SPELLED
 
 vocabularies = st.sampled_from([NAMED, SPELLED, GAPS])
 # More states than this are not compared.
@@ -112,6 +127,54 @@ def test_tags(x: Language, vocabulary: lk.Vocabulary) -> None:
     assert same(tag("<", any_text(), "b>"), sequence("<", any_text("b>")), vocabulary)
     found = dispatch({"<t": tag("<t", x, ">")}, at_least=1, stop_after_first=True, exclude="b")
     assert same(found, sequence(any_text("<t", exclude="b"), x, ">"), vocabulary)
+
+
+SCHEMAS: list[dict[str, Any]] = [
+    {"type": "array", "items": {"type": "null"}},
+    {"type": "array", "maxItems": 0},
+    {"enum": [{"a": True}, []]},
+]
+# Short enough that one often begins another one of another list.
+BEGINS = st.lists(
+    st.text("ab<", min_size=1, max_size=2).map(lambda text: text + ":"), min_size=4, max_size=6, unique=True
+)
+# Some begin like a JSON value, like each other, or outside of ASCII.
+ODD = st.lists(st.text('ab<\u00e9\u00e8[{",', min_size=1, max_size=5), min_size=4, max_size=6)
+ITEMS = st.lists(st.sampled_from(SCHEMAS), min_size=6, max_size=6)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.one_of(BEGINS, ODD), BEGINS, ITEMS, st.data())
+def test_options_that_begin_with_texts(
+    begins: list[str], others: list[str], schemas: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    (together, grouped), (second, second_grouped) = (_options(one, schemas) for one in (begins, others))
+    assert same(together, grouped, JSON)
+    value = json_schema({"type": ["array", "string"], "items": {"type": "null"}, "maxLength": 1})
+    around = data.draw(
+        st.sampled_from(
+            [
+                lambda x, y: either(regex("[ab<]*|\u00e9"), x),
+                lambda x, y: repeat(x, 1, 2, "<"),
+                lambda x, y: either(x, value),
+                either,
+                lambda x, y: either(x, sequence("a", y)),
+                lambda x, y: sequence(x, optional(y)),
+                lambda x, y: _in_text(x),
+            ]
+        )
+    )
+    assert same(around(together, second), around(grouped, second_grouped), JSON)
+
+
+def _options(begins: list[str], schemas: list[dict[str, Any]]) -> tuple[Language, Language]:
+    """Return options that begin with texts, all together, and in groups of which each is too small for words."""
+    options = [sequence(begin, json_schema(schema)) for begin, schema in zip(begins, schemas, strict=False)]
+    return either(*options), either(either(*options[:3]), either(*options[3:]))
+
+
+def _in_text(language: Language) -> Language:
+    return dispatch({"<t": sequence("<t", language)}, at_least=1, stop_after_first=True)
 
 
 def test_languages_that_differ_are_told_apart() -> None:

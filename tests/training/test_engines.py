@@ -11,9 +11,12 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
+from logitkit_adapters.sessions import Session
 from logitkit_adapters.transformers import logits_processor
 from tests.adapters.demo import model, tokenizer, vocabulary
 from tests.conformance.engines import ENGINES, Engine
+from tests.sessions.engines import ENGINES as IN_SESSIONS
+from tests.sessions.engines import loaded
 
 STEPS = 14
 PROMPT = "The invoice is dated "
@@ -100,6 +103,22 @@ def test_a_hook_of_mlx_lm_records() -> None:
             for token, _ in generate_step(mx.array(prompt), mlx_model(), max_tokens=STEPS, logits_processors=[hook])
         ]
         check_kept(name, prompt, until_end(tokens), hook)
+
+
+def test_a_hook_of_mlx_vlm_records() -> None:
+    from logitkit_adapters.mlx_vlm import logits_processor as hook_of
+    from tests.adapters.demo_mlx_vlm import WHOLE, plain
+
+    prompt = prompt_ids()
+    for name, whole in (("all roles", True), ("constraint", True), ("all roles", False)):
+        # By default, mlx-vlm shows a hook only the last token of the prompt.
+        hook = hook_of(chains()[name], prompt=None if whole else prompt, record_kept=True)
+        tokens = plain(prompt, [hook], max_tokens=STEPS, **(WHOLE if whole else {}))
+        check_kept(name, prompt, until_end(tokens), hook)
+    hook = hook_of(chains()["constraint"], record_kept=True)
+    tokens = plain(prompt, [hook], max_tokens=STEPS)
+    with pytest.raises(ConfigurationError, match=r"no kept set for row 0 at step 0.*with prompt=\.\.\. for an engine"):
+        hook.kept_sets([prompt], [tokens])
 
 
 def test_a_hook_of_llama_cpp_records() -> None:
@@ -203,12 +222,12 @@ def test_what_was_not_recorded_is_an_error() -> None:
         logits_processor(chains()["constraint"]).kept_sets([[5]], [[6]])
 
 
-@pytest.mark.parametrize("engine", ["transformers", "mlx-lm", "llama.cpp"])
+@pytest.mark.parametrize("engine", IN_SESSIONS)
 @pytest.mark.parametrize("seed", [None, 4])
 def test_a_session_records(engine: str, seed: int | None) -> None:
     """Forced tokens, which a session does not show the model, too."""
     processor = lk.chain(lk.Regex(r"on the (Monday|Friday) [a-z]+\.", vocabulary()), lk.Temperature(0.9), lk.TopP(0.8))
-    session, prompt = session_of(engine), prompt_ids()
+    session, prompt = Session(*loaded(engine)), prompt_ids()
     made = session.generate(
         prompt, max_new_tokens=STEPS, processor=processor, seed=seed, log_probs=True, record_kept=True
     )
@@ -223,19 +242,3 @@ def test_a_session_records(engine: str, seed: int | None) -> None:
     assert session.generate(prompt, max_new_tokens=2, processor=processor).rows[0].kept is None
     with pytest.raises(ConfigurationError, match="record_kept=True was given with num_beams=2"):
         session.generate(prompt, max_new_tokens=2, processor=processor, num_beams=2, record_kept=True)
-
-
-def session_of(engine: str) -> Any:
-    if engine == "transformers":
-        from logitkit_adapters.transformers import Session
-
-        return Session(model(), tokenizer())
-    if engine == "mlx-lm":
-        from logitkit_adapters.mlx_lm import Session as OfMlx
-        from tests.adapters.demo_mlx_lm import model as mlx_model
-
-        return OfMlx(mlx_model(), tokenizer())
-    from logitkit_adapters.llama_cpp import Session as OfLlama
-    from tests.adapters.demo_llama_cpp import llama
-
-    return OfLlama(llama())

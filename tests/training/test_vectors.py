@@ -199,3 +199,14 @@ def test_what_depends_on_all_logits_reads_those_that_a_truncation_kept() -> None
         assert found.log_probs[0, 0].item() == pytest.approx(made[0].log_softmax(0)[1].item(), abs=1e-5)
         # The mass that the ban left, whatever the truncation did.
         assert found.log_mass[0, 0].item() == pytest.approx(logits[0].log_softmax(0)[:5].logsumexp(0).item(), abs=1e-5)
+
+
+def test_a_forced_token_has_the_log_probability_zero_without_rounding() -> None:
+    logits = torch.randn(40, 1, 4, generator=torch.Generator().manual_seed(0))
+    tokens = [[row % 3] for row in range(40)]
+    # Three tokens are legal by the pattern, and one by the set; or one by the constraint alone.
+    kept = torch.tensor([[[1 << token]] for (token,) in tokens], dtype=torch.int32)
+    for processor, sets in ((lk.Regex("[abc]", V), kept), ([lk.AllowTokens(token) for token in tokens], None)):
+        found = lk.training.replay(processor, [[]] * 40, tokens, logits, kept=sets)
+        assert found.forced.all()
+        assert found.log_probs.tolist() == [[0.0]] * 40

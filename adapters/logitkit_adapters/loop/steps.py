@@ -21,7 +21,7 @@ from logitkit.protocol.calls import advance_checked, check_tokens, count_tokens,
 from logitkit.protocol.context import Context, concatenate_context, context_to, select_context
 from logitkit.protocol.processor import Processor, check_is_processor, reads_guidance
 from logitkit.protocol.row_limit import checked_max_new_tokens
-from logitkit.protocol.state import concatenate, select, to
+from logitkit.protocol.state import concatenate, select, to, walk
 from logitkit.tokens.id_lists import is_any
 from logitkit_adapters.arrays import logits_to_torch
 from logitkit_adapters.loop.arguments import forced_ends, prompt_lists, row_numbers, token_tensor
@@ -127,8 +127,22 @@ class Steps:
 
     @property
     def state(self) -> Any:
-        """The state of the rows, for methods of `processor` such as `is_dead`; None before the first logits."""
+        """The state of the rows, for methods of `processor` such as `is_dead`; None before the first logits.
+
+        You may replace it by another state of the same rows, as in `steps.state = budget.close(steps.state, rows)`.
+        """
         return None if self._rows is None else self._rows.state
+
+    @state.setter
+    def state(self, given: Any) -> None:
+        if self._rows is None:
+            raise ConfigurationError("the rows have no state before the first logits; call process first")
+        if _form_of(given) != _form_of(self._rows.state):
+            raise ConfigurationError(
+                f"state is a {type(given).__name__} of another form than the state of these rows; give one that was made from "
+                "steps.state, such as budget.close(steps.state, rows), and for a chain a tuple with one state for each processor"
+            )
+        self._rows = self._rows._replace(state=given)
 
     @property
     def context(self) -> Context | None:
@@ -327,3 +341,11 @@ class Steps:
         if self._rows is None or rows.processor is not self._rows.processor:
             self._process = None
         self._rows = rows
+
+
+def _form_of(state: Any) -> list[tuple[Any, ...]]:
+    """Return what two states of the same rows have in common: classes, dtypes, shapes and devices."""
+    return [
+        (path, part.dtype, part.shape, part.device) if isinstance(part, Tensor) else (path, type(part))
+        for path, part in walk(state)
+    ]

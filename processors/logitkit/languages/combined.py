@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from logitkit.compiler.nested_grammars.parts import has_calls
 from logitkit.errors import ConfigurationError
 from logitkit.languages.free_text import AnyText
 from logitkit.languages.language import Language
@@ -14,6 +15,9 @@ from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Alternate, Empty, Node, Repeat
 
 __all__ = ["InOrder", "OneOf", "Repeated", "either", "optional", "repeat", "sequence", "tag"]
+
+# From this many options on, the texts that they begin with are words.
+MANY_OPTIONS = 4
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,16 @@ class OneOf(Language):
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree."""
-        trees = tuple(option.tree(writer) for option in self.options)
-        return Alternate(trees) if len(trees) > 1 else trees[0]
+        items = [option.items for option in self.options if isinstance(option, InOrder) and option.items]
+        begins = [begin for begin, *_ in items if isinstance(begin, LiteralText)]
+        if not MANY_OPTIONS <= len(begins) == len(self.options):
+            trees = tuple([option.tree(writer) for option in self.options])
+            return Alternate(trees) if len(trees) > 1 else trees[0]
+        # Such as the calls of many tools. Their names would be most of the tree, and are read in one step each.
+        rests = [concatenate([part.tree(writer) for part in after]) for _, *after in items]
+        found = writer.words([begin.text for begin in begins]) if all(map(has_calls, rests)) else None
+        common, words = found or (Empty(), [begin.tree(writer) for begin in begins])
+        return concatenate([common, Alternate(tuple(map(concatenate, map(list, zip(words, rests, strict=True)))))])
 
 
 @dataclass(frozen=True)

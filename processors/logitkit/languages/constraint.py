@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from logitkit.budget import one_budget, spent
+from logitkit.budget import one_budget, spent, took
 from logitkit.compiler.bytes.limit_signs import is_limit
 from logitkit.compiler.bytes.literal_overrides import BracketsOverlap
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
@@ -18,6 +18,7 @@ from logitkit.compiler.collection import gc_paused
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
 from logitkit.compiler.nested_grammars.remembered_arrays import MixedArrays, can_remember
+from logitkit.compiler.nested_grammars.unfolding import WordsMixed
 from logitkit.compiler.tokens.compile import pushdown_automaton
 from logitkit.compiler.tokens.completion.dead_ends import NothingSpelled, may_have_dead_ends
 from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automaton
@@ -170,24 +171,35 @@ class LanguageConstraint(Constraint):
                 # Without counts it is known which keyword of a schema asks for too many states.
                 return self._joined(0, forgets)
 
-    def _joined(self, longest: int, forgets: str | None) -> tuple[NestedDfa, LanguageWriter]:
-        """Compile the automaton over bytes, given the most characters of a token if they may be counted, else 0."""
+    def _joined(self, longest: int, forgets: str | None, has_words: bool = True) -> tuple[NestedDfa, LanguageWriter]:
+        """Compile the automaton over bytes.
+
+        Args:
+            longest: The most characters of a token if they may be counted, else 0.
+            forgets: See `SchemaOptions`.
+            has_words: See `LanguageWriter`.
+        """
         closing = bool(self.closing)
-        writer = self._writer(SchemaOptions(longest=longest, closing=closing, forgets=forgets))
+        writer = self._writer(SchemaOptions(longest=longest, closing=closing, forgets=forgets), has_words)
         nested_grammar = writer.nested_grammar(self.language.tree(writer))
         # With closing, it must be known what follows a string, so strings are not called.
         spelled = self.vocabulary.trie.single_bytes(nested_grammar.special_tokens)
+        before = spent()
         try:
             return nested_grammar_dfa(nested_grammar, self.limits, longest > 0 and not closing, spelled), writer
+        except WordsMixed:
+            # The trial is not counted, so that no language is refused because of words.
+            took(before - spent())
+            return self._joined(longest, forgets, has_words=False)
         except BracketsOverlap:
             raise AmbiguousBracket(AMBIGUOUS_BRACKET) from None
 
-    def _writer(self, options: SchemaOptions) -> LanguageWriter:
+    def _writer(self, options: SchemaOptions, has_words: bool = True) -> LanguageWriter:
         met = list(parts_of_language(self.language))
         self._check_schemas(sum(part.is_schema for part in met))
         special = (token for part in met for token in part.special_tokens)
         texts = (text for part in met for text in part.texts)
-        return LanguageWriter(self.vocabulary, special, texts, options, self.limits)
+        return LanguageWriter(self.vocabulary, special, texts, options, self.limits, has_words)
 
     def _check_schemas(self, count: int) -> None:
         """Refuse at once what would be refused after all of its schemas have been compiled."""

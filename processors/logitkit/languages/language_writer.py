@@ -10,8 +10,9 @@ A language with a grammar in it becomes the rules of one grammar: its tree, the 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from logitkit.compiler.bytes.limit_signs import is_limit
@@ -34,11 +35,15 @@ from logitkit.json_schema.compile import Compiled
 from logitkit.json_schema.layout import AS_A_PART
 from logitkit.languages.language_symbols import LanguageSymbols, spelled_out
 from logitkit.limits import Limits
+from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
-from logitkit.patterns.syntax import Call, Node
+from logitkit.patterns.syntax import Call, Characters, Node
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["LanguageWriter", "SchemaOptions"]
+
+# The first characters of what is called. A word begins with none of them, as a state reads it by its first byte.
+OPENINGS = '"{[,'
 
 
 class SchemaOptions(NamedTuple):
@@ -69,6 +74,7 @@ class LanguageWriter(LanguageSymbols):
         texts: The fixed texts of the language.
         options: How schemas are written.
         limits: Bounds on the cost of compiling.
+        has_words: Whether texts with which many options begin may be words. They stand alone then; see `NestedGrammar`.
     """
 
     def __init__(
@@ -78,8 +84,10 @@ class LanguageWriter(LanguageSymbols):
         texts: Iterable[str],
         options: SchemaOptions,
         limits: Limits,
+        has_words: bool = True,
     ) -> None:
         super().__init__(vocabulary, special, texts)
+        self.has_words = has_words and options.fragments
         self.options, self.limits = options, limits
         # Notes about the schemas: keywords that are left out, formats that are annotations.
         self.dropped: list[str] = []
@@ -87,6 +95,7 @@ class LanguageWriter(LanguageSymbols):
         self._rules: list[NestedRule | RenumberedRule | Strings | TextFragment | GrammarRule] = []
         self._places: dict[Hashable, int] = {}
         self._words: dict[bytes, int] = {}
+        self._unmixed: set[int] = set()
         self._labels: dict[tuple[Hashable, bytes], bytes] = {}
 
     def value(self, key: Hashable, compiled: Compiled) -> Node:
@@ -127,6 +136,29 @@ class LanguageWriter(LanguageSymbols):
         if is_label(text):
             text = self._labels.setdefault((key, text), with_number(text, len(self._labels)))
         return self._words.setdefault(text, len(self._words))
+
+    def words(self, texts: Sequence[str]) -> tuple[Node, list[Node]] | None:
+        """Return trees of some texts that read what differs in one step.
+
+        Returns:
+            The tree of the characters with which all texts begin, and a tree of the rest of each. Or None if the rests cannot be
+            words: in a grammar; or if one begins another one, a special token stands in a text, or one begins like something that
+            is called, or outside of ASCII, where different characters may have the same first byte.
+        """
+        ordered = sorted(texts)
+        pairs = enumerate(zip(ordered[0], ordered[-1], strict=False))
+        begin = next((place for place, (one, other) in pairs if one != other), len(ordered[0]))
+        if (
+            not self.has_words
+            or any(not "" < text[begin : begin + 1] < "\x80" or text[begin] in OPENINGS for text in ordered)
+            or any(after.startswith(before) for before, after in pairwise(ordered))
+            or any(map(self._names.search, ordered))
+        ):
+            return None
+        rests = [text[begin:].encode() for text in texts]
+        numbers = [self._words.setdefault(rest, len(self._words)) for rest in rests]
+        self._unmixed.update(numbers)
+        return self.text(ordered[0][:begin]), [Characters(CharSet.single(Symbol.word(number))) for number in numbers]
 
     def rule(self, opening: str, body: Node) -> Node:
         """Return the tree of texts that are called, and do not call themselves.
@@ -198,7 +230,8 @@ class LanguageWriter(LanguageSymbols):
     def nested_grammar(self, main: Node) -> NestedGrammar:
         """Return the whole nested grammar, given the tree of a language without grammars."""
         rules = [rule for rule in self._rules if not isinstance(rule, GrammarRule)]
-        return NestedGrammar(main, tuple(rules), tuple(self._words), tuple(self._special_tokens), tuple(self._limits))
+        words, unmixed = tuple(self._words), frozenset(self._unmixed)
+        return NestedGrammar(main, tuple(rules), words, unmixed, tuple(self._special_tokens), tuple(self._limits))
 
 
 def _place(rule: object, key: Hashable, number: int) -> Hashable:

@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 
 from logitkit.errors import ConfigurationError
-from logitkit.languages import json_schema, literal, regex, sequence, special, xml_arguments
+from logitkit.languages import literal, regex, sequence, special, xml_arguments
 from logitkit.languages.json_strings import JsonStringOf, JsonStringOfJson
 from logitkit.languages.keyword_arguments import KeywordArguments
 from logitkit.languages.language import Language
-from logitkit.languages.schemas import LocatedSchema
+from logitkit.languages.schemas import JsonValue, LocatedSchema
 from logitkit.tools.custom_tools import INPUT
 from logitkit.tools.definitions import ToolDefinition
 from logitkit.tools.formats import ToolFormat
@@ -57,8 +57,9 @@ def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
         )
         return LocatedSchema(found, f"tools[{tool.name!r}]")
     found = (
-        replace(
-            json_schema(tool.schema, whitespace=form.whitespace),
+        JsonValue(
+            tool.schema,
+            form.whitespace,
             free_of=form.free_of,
             strings=form.string_spelling,
             member_order=form.member_order,

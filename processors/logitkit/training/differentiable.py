@@ -100,10 +100,12 @@ def measured(logits: Tensor, kept: Tensor | None, rollouts: Rollouts, *, with_le
         chosen = made.logits.gather(1, block.tokens[:, None])[:, 0]
         found = (chosen - sums.top) - sums.above
         at = block.rows, block.steps
-        log_probs[at], log_mass[at], raised[at] = found, made.log_mass, made.raised
+        alone = _forced(made.logits, bits)
+        # Without the rounding of the sum.
+        log_probs[at], log_mass[at], raised[at] = found.masked_fill(alone, 0), made.log_mass, made.raised
         # A token at -inf has no probability; NaN comes from a processor that returns +inf.
         faults[at] = ~top.isfinite() | made.missing | ~(found > -torch.inf)
-        forced[at] = _forced(made.logits, bits)
+        forced[at] = alone
         if legal is not None and bits is not None:
             legal[at] = bits
     return Measured(log_probs, forced, log_mass, faults, raised, legal)

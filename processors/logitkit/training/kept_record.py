@@ -92,8 +92,9 @@ class KeptRecord:
         if not by_stream:
             raise ConfigurationError(
                 f"the hook has no kept set for row {row} at step {step}: it was not called with these tokens. Give the "
-                "prompts and outputs of its own generation, and to the hook and here the same padding; and make the hook before "
-                "the generation, with record_kept=True"
+                "prompts and outputs of its own generation, and to the hook and here the same padding; make the hook before the "
+                "generation, with record_kept=True, and with prompt=... for an engine that shows hooks only the end of a prompt, "
+                "as mlx-vlm does"
             )
         first, *others = by_stream.values()
         if not all(torch.equal(first, other) for other in others):

@@ -156,6 +156,8 @@ class NestedGrammar:
         rules: The rules, by index.
         words: Texts such as long names. `Symbol.word(i)` stands for the whole of word `i`, so that an automaton over characters
             reads it in one step.
+        unmixed: The numbers of words that must stand alone: where one is read, no other text may begin like it. Compiling raises
+            `WordsMixed` if other text does.
         special_tokens: The ids of special tokens. `Symbol.special_token(i)` stands for the special token at place `i`, and
             in rules only if their names say which
             numbers it has there. The id `OTHERS` stands for all ids without text that are not listed, and `WHOLE` for all ids
@@ -167,6 +169,7 @@ class NestedGrammar:
     main: Node
     rules: tuple[NestedRule | RenumberedRule | Strings | TextFragment, ...] = ()
     words: tuple[bytes, ...] = ()
+    unmixed: frozenset[int] = frozenset()
     special_tokens: tuple[int, ...] = ()
     token_limits: tuple[tuple[int, int, int], ...] = ()
 

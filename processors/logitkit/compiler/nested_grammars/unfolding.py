@@ -11,6 +11,9 @@ states 0 to 5. That of the rule, without its `{`, has four states, which are add
 to 13 is made. Then `{` leads from state 0 to the state before `b` and to state 10. The rule ends in state 12, so state 12
 stands for state 2.
 
+Some words must not be unfolded (`NestedGrammar.unmixed`), because copies of many of them would cost more than words save. Where
+other text begins like one of these, `WordsMixed` is raised, and the caller compiles the language without these words.
+
 If the other text may nest without limit itself, as `.*` may, unfolding would not end. A call would then be unfolded inside of
 its own copy beside the same other text, and this is refused.
 
@@ -22,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -41,13 +45,17 @@ from logitkit.compiler.nested_grammars.tree_dfa import TreeDfa, translated
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 
-__all__ = ["Row", "Unfolding"]
+__all__ = ["Row", "Unfolding", "WordsMixed"]
 
 # For each symbol of one kind, by its number, the states after it.
 Targets: TypeAlias = dict[int, set[int]]
 
 # The symbol of a call or word that is unfolded, and the states of the given automaton whose text begins like it.
 Unfolded: TypeAlias = tuple[int, frozenset[int]]
+
+
+class WordsMixed(Exception):
+    """Other text begins like one of the words that must stand alone. The caller compiles the language in another way."""
 
 
 @dataclass(slots=True, eq=False)
@@ -131,12 +139,15 @@ class Unfolding:
             BracketsOverlap: Unfolding would not end.
             MixedArrays: Arrays whose items must differ and others begin there.
             PatternTooLarge: A limit is exceeded.
+            WordsMixed: Other text begins like a word that must stand alone.
         """
         row = self._gathered(members)
         if not self._labels.isdisjoint(row.words) and (len(row.words) > 1 or row.calls or row.text):
             raise MixedArrays(MIXED)
         alone = len(row.calls) + len(row.words) < 2
         alike = self._alike(row) if (row.calls or row.words) and (row.text or not alone) else set()
+        if not self.grammar.unmixed.isdisjoint(row.words):
+            self._check_unmixed(row, alike)
         if not alike:
             return row
         if not alike.issubset(self._originals):
@@ -200,6 +211,18 @@ class Unfolding:
             return set()
         symbols = [*map(Symbol.call, row.calls), *map(Symbol.word, row.words)]
         return {symbol for symbol, opening in zip(symbols, openings, strict=True) if opening in taken}
+
+    def _check_unmixed(self, row: Row, alike: set[int]) -> None:
+        """Raise `WordsMixed` if a word that must stand alone begins like text, like a call, or like all of another word."""
+        words = sorted(self.grammar.words[word] for word in row.words)
+        openings = {self.grammar.rules[call].opening for call in row.calls}
+        self.limits.spend(sum(map(len, words)))
+        if (
+            any(after.startswith(before) for before, after in pairwise(words))
+            or any(Symbol.word(word) in alike for word in row.words)
+            or any(self._first_of(word) in openings for word in row.words if word in self.grammar.unmixed)
+        ):
+            raise WordsMixed
 
     def _first_of(self, word: int) -> str:
         """Return the first character of a word."""

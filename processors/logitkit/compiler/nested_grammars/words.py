@@ -1,23 +1,24 @@
 """Words written out as bytes: the states between the first byte of a name such as `"id"` and its last one.
 
 A part reads a word in one step. An automaton over bytes needs states inside of it. The words that a state reads form a trie,
-and equal parts of these tries are shared by all states.
+and equal parts of these tries are shared by all states. Words that lead to the same state share the states before it, too.
 
 By hand, for the words `"id"` and `"if"`, both of which state 2 reads. The first leads to state 5, the second to state 6, and
 new states begin at 10:
 
     2  "  10    two words are possible
     10 i  11    two words are possible
-    11 f  14    only `"if"` is left: its chain is 12, 13, 14
-    11 d  17    only `"id"` is left: its chain is 15, 16, 17
-    14 "  6
-    17 "  5
+    11 d  12    only `"id"` is left: its run has one state
+    11 f  13    only `"if"` is left
+    12 "  5
+    13 "  6
 
-States 10 and 11 belong to this set of words. A chain belongs to one word and its target, so all states that read this word on
-the way to this target share the chain, whatever other words they read.
+States 10 and 11 belong to this set of words. A run of states belongs to the last bytes of a word and its target, so all states
+that read these bytes on the way to this target share it, whatever else they read. If both words led to state 5, both `d` and `f`
+would lead to state 12.
 
-Invariants: no word is a prefix of another one. A chain has a state for each byte of its word but the last. So its first states
-may have no use: only a state that reads `"if"` alone leads to 12.
+Invariants: no word that a state reads is a prefix of another one. No two states of runs read the same byte and lead to the same
+state.
 """
 
 from __future__ import annotations
@@ -57,9 +58,11 @@ class Words:
 
     def __init__(self, texts: Sequence[bytes], first: int, limits: Limits) -> None:
         self.texts, self.limits = texts, limits
-        self.states = first
-        # The first state of each chain.
-        self._chains: dict[Way, int] = {}
+        self.states = self._first = first
+        # The state after some bytes of a word, if no other word is possible there.
+        self._known: dict[tuple[Way, int], int] = {}
+        # The last run before each state, by the byte that leads to that state: its first state, and the bytes that it reads.
+        self._runs: dict[tuple[int, int], tuple[int, bytes]] = {}
         # The state for each set of words of which several are left, and the number of bytes that have been read.
         self._several: dict[tuple[Ways, int], int] = {}
         self._moves: list[tuple[int, int, int]] = []
@@ -77,7 +80,7 @@ class Words:
             before, depth, ways = todo.pop()
             for byte, group in self._by_byte(ways, depth):
                 if len(group) == 1:
-                    self._moves.append((before, byte, self._in_chain(group[0], depth + 1)))
+                    self._moves.append((before, byte, self._in_run(group[0], depth + 1)))
                     continue
                 # Most words begin with the same byte, a quote.
                 left = ways if len(group) == len(ways) else frozenset(group)
@@ -99,36 +102,53 @@ class Words:
                 groups[byte] = [way]
         return groups.items()
 
-    def _in_chain(self, way: Way, depth: int) -> int:
+    def _in_run(self, way: Way, depth: int) -> int:
         """Return the state after `depth` bytes of a word, if no other word is possible there."""
-        word, target = way
-        length = len(self.texts[word])
-        if depth == length:
-            return target
-        first = self._chains.get(way)
-        if first is None:
-            first = self._chains[way] = self._new(length - 1)
-        return first + depth - 1
+        found = self._known.get((way, depth))
+        if found is None:
+            found = self._known[way, depth] = self._before(way[1], self.texts[way[0]], depth)
+        return found
+
+    def _before(self, state: int, text: bytes, depth: int) -> int:
+        """Return the state from which a text, without some bytes at its beginning, leads to a state."""
+        end = len(text)
+        while end > depth:
+            first, read = self._runs.get((state, text[end - 1]), (0, b""))
+            if not read:
+                first = self._new(end - depth)
+                self._runs[state, text[end - 1]] = first, text[depth:end]
+                return first
+            shared = _common_end(read, text[max(depth, end - len(read)) : end])
+            state, end = first + len(read) - shared, end - shared
+        return state
 
     def _new(self, count: int) -> int:
         found = self.states
         self.states += count
         self.limits.check_states(self.states)
-        self.limits.spend(count)
         return found
 
     def moves(self) -> ByteMoves:
         """Return all moves."""
+        self.limits.spend(self.states - self._first)
         source, byte, target = np.array(self._moves, np.int64).reshape(-1, 3).T
-        chains = [(first, len(self.texts[word]) - 1, leads) for (word, leads), first in self._chains.items()]
-        first, count, leads = np.array(chains, np.int64).reshape(-1, 3).T
+        runs = [(first, len(read), leads) for (leads, _), (first, read) in self._runs.items()]
+        first, count, leads = np.array(runs, np.int64).reshape(-1, 3).T
         inside, _ = expand(first, count)
-        # Each state of a chain leads to the next one, and the last one leads out of the chain.
+        # Each state of a run leads to the next one, and the last one leads out of the run.
         after = inside + 1
         after[np.cumsum(count) - 1] = leads
-        text = np.frombuffer(b"".join([self.texts[word][1:] for word, _ in self._chains]), np.uint8)
+        text = np.frombuffer(b"".join([read for _, read in self._runs.values()]), np.uint8)
         return ByteMoves(
             np.concatenate([source, inside]),
             np.concatenate([byte.astype(np.uint8), text]),
             np.concatenate([target, after]),
         )
+
+
+def _common_end(one: bytes, other: bytes) -> int:
+    """Return how many bytes two texts have in common at their ends."""
+    count = min(len(one), len(other))
+    if one[-count:] == other[-count:]:
+        return count
+    return next(i for i in range(count) if one[-1 - i] != other[-1 - i])

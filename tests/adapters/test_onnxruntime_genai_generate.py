@@ -70,6 +70,38 @@ def test_each_row_of_a_batch_is_as_it_is_alone() -> None:
         assert together == [generate(model(), None, one, processor, max_new_tokens=16).token_ids[0] for one in prompts]
 
 
+def test_rows_with_a_processor_each_are_as_they_are_alone() -> None:
+    def odd(logits: Any, _context: Any) -> Any:
+        return logits.index_fill(1, torch.arange(4, 1280, 2), -np.inf)
+
+    price = lk.chain(lk.RepetitionPenalty(1.4), lk.Regex("[0-9]{2,9}", vocabulary()))
+    stop = lk.StopStrings([" is", "a"], vocabulary())
+    schema = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
+    rows = [price, None, re.compile("(red|blue){2}"), lk.Stateless(odd), stop, schema, price]
+    prompts = [PROMPT[:n] for n in (3, 10, 1, 7, 5, 8, 2)]
+    found = generate(model(), tokenizer(), prompts, rows, max_new_tokens=20).rows
+    for prompt, processor, row in zip(prompts, rows, found, strict=True):
+        (alone,) = generate(model(), tokenizer(), prompt, processor, max_new_tokens=20).rows
+        assert (row.token_ids, row.text, row.finished) == (alone.token_ids, alone.text, alone.finished)
+    assert {row.finished.partition(" ")[0] for row in found} >= {"closed", "stop:"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([NOTHING], "there are 1 processors for 2 prompts; give one for each"),
+        ([NOTHING, NOTHING, None], "there are 3 processors"),
+        ([], "there are 0 processors"),
+        ([NOTHING, 5], "processor is a int"),
+        ([None, lk.Guidance(1.5)], "Guidance reads the logits of a second pass"),
+        ([None, lk.Regex("a", lk.Vocabulary(vocabulary().tokens, eos_ids=[1]))], "ends a text at the ids"),
+    ],
+)
+def test_wrong_lists_of_processors_are_refused(rows: list[Any], said: str) -> None:
+    with pytest.raises((ConfigurationError, VocabularyError), match=re.escape(said)):
+        generate(model(), tokenizer(), [PROMPT, PROMPT[:2]], rows, max_new_tokens=3)
+
+
 def test_steps_are_the_tokens_of_the_rows_as_they_come() -> None:
     whole = generate(model(), None, [PROMPT[:3], PROMPT], lk.Choice(["a", "abba"], vocabulary()), max_new_tokens=9)
     assert len({len(row) for row in whole.token_ids}) == 2

@@ -118,6 +118,34 @@ class MlxLm:
         return recorder.result()
 
 
+class MlxVlm:
+    name = "mlx-vlm"
+
+    def generate(self, prompts: Sequence[list[int]], processor: lk.Processor[Any], steps: int) -> list[list[int]]:
+        from logitkit_adapters.mlx_vlm import logits_processor
+        from tests.adapters.demo_mlx_vlm import batch
+
+        hooks: list[Any] = [[logits_processor(processor, max_new_tokens=steps)] for _ in prompts]
+        return [until_eos(row) for row in batch(list(prompts), hooks, max_tokens=steps)]
+
+    def forced(self, prompt: list[int], tokens: Sequence[int], processor: lk.Processor[Any]) -> Tensor:
+        import mlx.core as mx
+
+        from logitkit_adapters.mlx_vlm import logits_processor
+        from tests.adapters.demo_mlx_vlm import WHOLE, plain
+
+        recorder = Recorder(tokens)
+
+        def behind(_: Any, logits: Any) -> Any:
+            row = torch.from_numpy(np.array(logits)[0])
+            recorder(row)
+            return mx.array(row.numpy())[None]
+
+        hooks: list[Any] = [logits_processor(processor, max_new_tokens=len(tokens)), behind]
+        plain(prompt, hooks, max_tokens=len(tokens), **WHOLE)
+        return recorder.result()
+
+
 class LlamaCpp:
     name = "llama.cpp"
 
@@ -177,4 +205,4 @@ class OnnxRuntimeGenAi:
         return recorder.result()
 
 
-ENGINES: tuple[Engine, ...] = (Transformers(), MlxLm(), LlamaCpp(), OnnxRuntimeGenAi())
+ENGINES: tuple[Engine, ...] = (Transformers(), MlxLm(), MlxVlm(), LlamaCpp(), OnnxRuntimeGenAi())

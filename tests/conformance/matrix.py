@@ -25,7 +25,10 @@ BEGIN, END = "<!-- matrix -->\n", "<!-- end of matrix -->\n"
 MODES = ("greedy", "sampled", "batched", "beams", "speculative", "streamed", "resumed")
 
 # Modes of some engines: rows with a processor each, and continuous batching, with a processor for each request.
-FURTHER = {"transformers": ("rows", "continuous", "continuous, graphs")}
+FURTHER: dict[str, tuple[str, ...]] = {
+    "transformers": ("rows", "continuous", "continuous, graphs"),
+    "ONNX Runtime GenAI": ("rows",),
+}
 
 # The packages by which an engine may be installed.
 ENGINES = {

@@ -11,6 +11,7 @@ import torch
 import logitkit as lk
 from logitkit_adapters.onnxruntime_genai import continuous, generate, generate_step
 from tests.conformance.engines import OnnxRuntimeGenAi, until_eos
+from tests.conformance.families import family
 from tests.conformance.modes_transformers import STEPS
 from tests.conformance.replay import Replay
 from tests.sessions.engines import loaded
@@ -55,6 +56,13 @@ def sampled(prompt: list[int], processor: lk.Processor[Any]) -> None:
 def batched(prompt: list[int], processor: lk.Processor[Any]) -> list[int]:
     prompts = [prompt[1:], prompt, [*prompt, *prompt]]
     return OnnxRuntimeGenAi().generate(prompts, processor, STEPS)[1]
+
+
+def rows(prompt: list[int], processor: lk.Processor[Any]) -> list[int]:
+    """Between a row without a processor and one with another, of other lengths."""
+    others = [None, processor, family("languages")]
+    prompts = [prompt[1:], prompt, [*prompt, *prompt]]
+    return generate(model(), None, prompts, others, max_new_tokens=STEPS, do_sample=False).token_ids[1]
 
 
 def beams(prompt: list[int], processor: lk.Processor[Any]) -> None:

@@ -13,10 +13,10 @@ import pytest
 import logitkit as lk
 from tests.conformance.agreement import assert_greedy, assert_same, assert_whole
 from tests.conformance.cases import FEWER, STEPS, processors, prompts
-from tests.conformance.engines import ENGINES, Engine, LlamaCpp, MlxLm, OnnxRuntimeGenAi, Transformers
+from tests.conformance.engines import ENGINES, Engine, Transformers
 from tests.examples import of_all
 
-OTHERS: list[Engine] = [MlxLm(), LlamaCpp(), OnnxRuntimeGenAi()]
+OTHERS = ENGINES[1:]
 
 COMPARED = 2 if FEWER else 12
 

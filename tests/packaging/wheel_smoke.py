@@ -1,7 +1,7 @@
-"""Try the installed distribution, away from its sources: `python -I wheel_smoke.py core|transformers|mlx_lm|llama_cpp`.
+"""Try the installed distribution, away from its sources: `python -I wheel_smoke.py core|serve|ENGINE`, such as `mlx_lm`.
 
 CI runs it in a clean environment: with what the core needs alone, where no engine can be imported, and then
-with each engine.
+with each engine and the servers.
 """
 
 from __future__ import annotations
@@ -92,6 +92,27 @@ def check_mlx_lm() -> None:
     assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", text), text
 
 
+def check_mlx_vlm() -> None:
+    from mlx_vlm.generate import generate
+    from mlx_vlm.utils import load
+
+    from logitkit_adapters.mlx_vlm import logits_processor, vocabulary
+
+    loaded: tuple[Any, Any] = load(str(model_dir()))
+    model, processor = loaded
+    date = lk.Regex(r"\d{4}-\d{2}-\d{2}", vocabulary(processor, model))
+    text = generate(model, processor, "The invoice is dated", logits_processors=[logits_processor(date)]).text
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", text), text
+
+
+def check_serve() -> None:
+    from logitkit_adapters.cli.serve import ENGINES, missing_modules, server_of
+
+    for engine in ENGINES:
+        assert missing_modules(engine) == [], engine
+        assert callable(server_of(engine).main), engine
+
+
 def check_llama_cpp() -> None:
     import llama_cpp
 
@@ -119,11 +140,13 @@ def check_onnxruntime_genai() -> None:
     assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", text), text
 
 
-ENGINES = {
+PARTS = {
     "transformers": check_transformers,
     "mlx_lm": check_mlx_lm,
+    "mlx_vlm": check_mlx_vlm,
     "llama_cpp": check_llama_cpp,
     "onnxruntime_genai": check_onnxruntime_genai,
+    "serve": check_serve,
 }
 
 
@@ -133,7 +156,7 @@ def main(part: str) -> None:
         check_command()
         check_core()
     else:
-        ENGINES[part]()
+        PARTS[part]()
     print(f"wheel: {part} works from {INSTALLED}")
 
 

@@ -52,11 +52,25 @@ def test_verdicts(admission: Admission) -> None:
             "logitkit",
         ),
         ({"reg": 5}, {}, "logitkit has the unknown key 'reg'", "logitkit"),
+        ({"regex": "a", "choice": ["b"]}, {}, "logitkit: no text is allowed by all constraints", "logitkit"),
         (
             {"json_schema": {"schema": {"type": 5}}},
             {"json_schema": "response_format"},
             "response_format: 'type'",
             "response_format",
+        ),
+        # Nothing in this error says which key of the configuration it is about.
+        (
+            {"json_schema": {"schema": {"type": "string", "pattern": "("}}},
+            {"json_schema": "response_format"},
+            "response_format: 'pattern' at #: missing )",
+            "response_format",
+        ),
+        (
+            {"json_schema": {"schema": {"$ref": "http://x/y"}}, "top_k": 5},
+            {"json_schema": "response_format"},
+            'nothing is fetched; give "resources": {"http://x/y": ...} beside the schema, or put the schema',
+            "logitkit",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from email.message import Message
@@ -17,6 +18,7 @@ import torch
 import logitkit as lk
 from logitkit_adapters.serving import served_model
 from logitkit_adapters.serving.admission import Admission
+from logitkit_adapters.serving.middleware import AdmittedRequest, _admitted
 from logitkit_adapters.serving.refusals import RefusedRequest
 from logitkit_adapters.serving.requests import ServedRequest
 from logitkit_adapters.serving.served_model import Options, ServedModel
@@ -105,7 +107,6 @@ def gguf(tmp_path_factory: pytest.TempPathFactory) -> str:
 def completed(llama: Any, asked: ServedRequest, **more: Any) -> Any:
     """Return the choice of a completion for an admitted request."""
     from logitkit_adapters.llama_cpp import vocabulary
-    from logitkit_adapters.serving.middleware import AdmittedRequest, _admitted
 
     token = _admitted.set(AdmittedRequest(asked, SimpleNamespace(vocabulary=vocabulary(llama)), None))  # type: ignore[arg-type]
     try:
@@ -146,6 +147,37 @@ def test_llama_cpp_echoes_the_prompt(gguf: str) -> None:
     assert completed(llama, ServedRequest(stops=("§",)), echo=True)["text"] == whole
     stop = whole[15:18]
     assert completed(llama, ServedRequest(stops=(stop,)), echo=True)["text"] == whole[: whole.index(stop, 12)]
+
+
+@pytest.mark.usefixtures("llama_methods")
+def test_llama_cpp_answers_with_reasoning(gguf: str) -> None:
+    """The server would drop it from an answer that is not streamed, since its own answers have none."""
+    import llama_cpp
+    from fastapi import Response
+
+    from logitkit_adapters.llama_cpp import vocabulary
+
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"]}
+    save = {"type": "function", "function": {"name": "save", "parameters": schema}}
+    tools = lk.Tools([save], "hermes", choice="required", reasoning=True)
+    llama: Any = llama_cpp.Llama(gguf, n_ctx=256, logits_all=True, verbose=False)
+    tokens = vocabulary(llama)
+    request = AdmittedRequest(
+        ServedRequest(tools=tools),
+        SimpleNamespace(vocabulary=tokens),  # type: ignore[arg-type]
+        lk.chain(lk.ThinkingBudget(5, "</think>", tokens), tools.constraint(tokens)),
+    )
+    token = _admitted.set(request)
+    try:
+        asked: Any = {"max_tokens": 90, "temperature": 0, "logprobs": True, "top_logprobs": 2}
+        answer = llama.create_chat_completion([{"role": "user", "content": "The price of"}], **asked)
+    finally:
+        _admitted.reset(token)
+    assert isinstance(answer, Response)
+    (choice,) = json.loads(bytes(answer.body))["choices"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["reasoning_content"].strip()
+    assert [call["function"]["name"] for call in choice["message"]["tool_calls"]]
 
 
 @pytest.mark.usefixtures("llama_methods")
@@ -249,7 +281,6 @@ def generated(small_model: tuple[Any, Any], **settings: Any) -> tuple[str, str]:
     """Return the text and the finish reason of a generation with a `generation_config` of the request's own."""
     from transformers import GenerationConfig
 
-    from logitkit_adapters.serving.middleware import AdmittedRequest
     from logitkit_adapters.serving.transformers_generation import ServedGeneration
     from logitkit_adapters.transformers import vocabulary
 
@@ -284,7 +315,6 @@ def test_transformers_says_that_an_answer_was_cut_off(small_model: tuple[Any, An
 
 
 def test_transformers_generates_nothing_for_a_client_that_left_before_its_answer_began() -> None:
-    from logitkit_adapters.serving.middleware import AdmittedRequest
     from logitkit_adapters.serving.transformers_generation import ServedGeneration
 
     submitted: list[Any] = []

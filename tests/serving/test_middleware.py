@@ -13,7 +13,7 @@ import pytest
 import logitkit as lk
 from logitkit_adapters.serving import served_model
 from logitkit_adapters.serving.admission import Admission
-from logitkit_adapters.serving.middleware import add_to, admitted
+from logitkit_adapters.serving.middleware import ReadRequests, add_to, admitted
 from logitkit_adapters.serving.served_model import Options, ServedModel
 
 fastapi = pytest.importorskip("fastapi")
@@ -131,6 +131,55 @@ def test_a_key_that_comes_twice_is_refused(model: ServedModel, content: bytes, k
 def test_keys_that_come_twice_in_other_requests_are_the_engines_affair(model: ServedModel) -> None:
     status, answer = post(app_with(model), b'{"x": 1, "x": 2}')
     assert (status, answer) == (200, {"fields": ["x"], "constrained": False})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"logitkit": None},
+        {"response_format": None, "tools": None, "tool_choice": None, "parallel_tool_calls": None, "stop": None},
+        {"stop": [], "tools": None},
+        {"response_format": {"type": "text"}, "logitkit": None},
+        {"tool_choice": "auto", "parallel_tool_calls": True},
+    ],
+)
+def test_fields_that_ask_for_nothing_do_not_reach_the_engine(model: ServedModel, fields: dict[str, Any]) -> None:
+    """It may not know them, even if they are null."""
+    assert post(app_with(model), {"x": None, **fields}) == (200, {"fields": ["x"], "constrained": False})
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_it_is_noted_that_a_client_leaves(model: ServedModel, leaves: bool) -> None:
+    """Though the endpoint does not ask whether it has left."""
+    noted: list[bool] = []
+
+    async def endpoint(scope: Any, receive: Any, send: Any) -> None:
+        request = admitted()
+        assert request is not None
+        body = (await receive())["body"]
+        noted.append(request.left.is_set())
+        noted.append(await asyncio.to_thread(request.left.wait, 5 if leaves else 0.1))
+        if leaves:
+            assert (await receive())["type"] == "http.disconnect"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body})
+
+    messages = iter([{"type": "http.request", "body": json.dumps(CONSTRAINED).encode(), "more_body": False}])
+
+    async def receive() -> Any:
+        found = next(messages, None)
+        if found is None and not leaves:
+            await asyncio.sleep(60)
+        return found or {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        assert message.get("body", b"{}") == b"{}"
+
+    app = ReadRequests(
+        endpoint, paths={CHAT: True}, model_of=lambda _body, _path: model, max_tokens=lambda _body, _chat: None
+    )
+    asyncio.run(app({"type": "http", "method": "POST", "path": CHAT, "headers": []}, receive, send))
+    assert noted == [False, leaves]
 
 
 @pytest.mark.parametrize("field", ["x", "stop", "tools", "logitkit", "response_format"])

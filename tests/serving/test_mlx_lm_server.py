@@ -83,6 +83,34 @@ def test_a_model_that_is_not_there(server: Server) -> None:
         )
 
 
+@only_mlx_lm
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"prompt": ["a", "b"]}, "prompt is ['a', 'b']; give one text"),
+        ({"prompt": [5, 6]}, "prompt is [5, 6]; give one text"),
+        ({"prompt": ""}, "the prompt is empty"),
+        ({"logit_bias": {"1280": 1}}, "logit_bias has the token id 1280; allowed are ids from 0 to 1279"),
+        ({"extra_body": {"top_k": 1280}}, "top_k is 1280; allowed are numbers below 1280"),
+        ({"seed": -1}, "seed is -1"),
+        (
+            {"extra_body": {"repetition_penalty": 1.1, "repetition_context_size": 2**40}},
+            "repetition_context_size is 10995",
+        ),
+    ],
+)
+def test_a_request_that_would_end_the_server_is_refused(server: Server, asked: dict[str, Any], message: str) -> None:
+    """Each of them ends the engine's thread, or its process; requests without fields of ours get the engine's own status."""
+    own = asked.get("extra_body", {})
+    for ours, status in (({"logitkit": {"regex": "a{9}"}}, 400), ({}, 404)):
+        body = {"prompt": "x", "temperature": 1.0, "max_tokens": 2, **asked, "extra_body": {**own, **ours}}
+        with pytest.raises(openai.APIStatusError) as caught:
+            server.client.completions.create(model=server.model, **body)
+        assert caught.value.status_code == status
+        assert message in str(caught.value.body)
+    assert server.chat(max_tokens=2).choices
+
+
 def test_a_processor_that_fails_ends_its_own_row() -> None:
     class Broken:
         def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:

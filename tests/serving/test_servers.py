@@ -184,6 +184,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"tools": [{"type": "function", "function": {}}]}, "tools must be a list of functions"),
     ({"tool_choice": "required"}, "there are no tools"),
     ({"stop": [""]}, "stop is ['']"),
+    ({"stop": "x" * 60_000}, "stop is too long; allowed are texts of about 50000 bytes together"),
     ({"extra_body": {"logitkit": {"regx": "a"}}}, "did you mean 'regex'"),
     (
         {"extra_body": {"logitkit": {"guidance": 1.5}}},
@@ -239,6 +240,28 @@ def test_a_client_that_leaves(server: Server) -> None:
     assert time.monotonic() - begin < 20
 
 
+def test_nothing_more_is_generated_for_a_client_that_leaves(server: Server) -> None:
+    """Also without a stream, where nothing is sent that could fail."""
+
+    def seconds(client: Any, tokens: int) -> float:
+        begin = time.monotonic()
+        client.chat.completions.create(
+            model=server.model,
+            messages=[{"role": "user", "content": "x"}],
+            max_tokens=tokens,
+            extra_body={"logitkit": {"regex": f"[a-z ]{{{tokens},}}"}},
+        )
+        return time.monotonic() - begin
+
+    seconds(server.client, 400)  # compiles it
+    whole = seconds(server.client, 400)
+    hasty = server.client.with_options(timeout=whole / 8)
+    for _ in range(6):
+        with pytest.raises(openai.APITimeoutError):
+            seconds(hasty, 400)
+    assert seconds(server.client, 2) < 3 * whole
+
+
 def test_a_body_that_is_too_large(server: Server) -> None:
     where = urlparse(server.url)
     connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=30)
@@ -252,12 +275,28 @@ def test_a_body_that_is_too_large(server: Server) -> None:
     connection.close()
 
 
-def test_a_conversation_continues_after_a_tool(server: Server) -> None:
+def test_a_body_that_is_nested_too_deeply(server: Server) -> None:
+    where = urlparse(server.url)
+    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=30)
+    body = '{"model": "x", "messages": [], "logitkit": ' + "[" * 50_000 + "]" * 50_000 + "}"
+    connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    assert answer.status == 400
+    assert "nested too deeply" in json.loads(answer.read())["error"]["message"]
+    connection.close()
+
+
+@pytest.mark.parametrize("content", ["sunny", [{"type": "text", "text": "sun"}, {"type": "text", "text": "ny"}]])
+@pytest.mark.parametrize("nulls", [True, False])
+def test_a_conversation_continues_after_a_tool(server: Server, content: Any, nulls: bool) -> None:
+    """As clients send it: without content beside the calls, or with null."""
     asked: Any = {"model": server.model, "tools": TOOLS, "max_tokens": 60, "temperature": 0}
     said: list[Any] = [{"role": "user", "content": "Weather? "}]
     called = server.client.chat.completions.create(messages=said, tool_choice="required", **asked).choices[0].message
-    said += [called.model_dump(exclude_none=True)]
-    said += [{"role": "tool", "tool_call_id": call.id, "content": "sunny"} for call in called.tool_calls]
+    said += [{**called.model_dump(exclude_none=True), **({"content": None} if nulls else {})}]
+    said += [{"role": "tool", "tool_call_id": call.id, "content": content} for call in called.tool_calls]
+    called = server.client.chat.completions.create(messages=said, tool_choice="required", **asked).choices[0].message
+    assert called.tool_calls
     answer = server.client.chat.completions.create(
         messages=said, response_format=FORMAT, **asked | {"tools": openai.omit}
     )

@@ -16,6 +16,9 @@ LIMIT = re.compile(
 )
 ARGUMENT = re.compile(r"\b(?:pass )?([a-z_]+)=('[^']*'|True|False|\.\.\.)")
 
+# The argument of `JsonSchema` that is a member of a configuration too.
+RESOURCES = re.compile(r"pass JsonSchema\(\.\.\., resources=\{('[^']*'|\"[^\"]*\"): schema\}\)")
+
 # Other words of Python, as they stand at the end of a message.
 PHRASES = {
     "a dict, a bool, JSON text, a pydantic model class or a Python type such as list[int]": "the schema as JSON",
@@ -60,6 +63,7 @@ def in_json(message: str, config: object, prefix: str) -> str:
     for python, ours in PHRASES.items():
         if message.endswith(python):
             message = message.removesuffix(python) + ours
+    message = RESOURCES.sub(lambda found: f'give "resources": {{{_value(found[1])}: ...}} beside the schema', message)
     message = ARGUMENT.sub(lambda found: f'"{found[1]}": {_value(found[2])}', message)
     hint = _hint(config) if isinstance(config, Mapping) else None
     return message if hint is None else f"{message}. To correct it, {hint}"

@@ -18,7 +18,7 @@ from logitkit.parameters.scalars import checked_integer
 from logitkit.protocol.guidance import refuse_guidance
 from logitkit.protocol.processor import Processor
 from logitkit.sessions.reuse import Reuse
-from logitkit_adapters.hooks.door import processor_for
+from logitkit_adapters.hooks.door import processor_for, processors_for
 from logitkit_adapters.loaded_class import is_instance, needed_for
 from logitkit_adapters.onnxruntime_genai.model_limits import limits_of
 from logitkit_adapters.onnxruntime_genai.processed_rows import ProcessedRows
@@ -53,7 +53,8 @@ def generate(
         tokenizer: Its `logitkit_adapters.onnxruntime_genai.Tokenizer`, or None if all prompts are token ids.
         prompt: A text, token ids or a chat, or a list of them: see `Session.generate`. Several run as one batch, of at most 32.
         processor: A processor; or a Python type, such as a pydantic model, a JSON Schema as a dict, `re.compile(...)`, a language
-            or `logitkit.Tools`, which is compiled for the tokenizer. It is the same for all rows. None: the engine alone.
+            or `logitkit.Tools`, which is compiled for the tokenizer. For prompts that differ, a list with one of these for each
+            of them, or None for a prompt without a processor. None: the engine alone.
         max_new_tokens: The maximum number of new tokens per row.
         **search_options: Options of the engine, which come after the processor: `do_sample`, `temperature`, `top_k`, `top_p`,
             `random_seed`, `repetition_penalty`, `chunk_size` and `past_present_share_buffer`. Those that are not given have the
@@ -133,6 +134,27 @@ def generate_step(
     return _BatchGeneration(model, tokenizer, prompts, processor, max_new_tokens, search_options).steps()
 
 
+def _processors(
+    given: Any, rows: int, tokenizer: Any, model: Any
+) -> tuple[Processor[Any] | None, list[Processor[Any] | None]]:
+    """Return the processor that runs all rows, and that of each row.
+
+    Raises:
+        ConfigurationError: There is not one processor for each row, or one of them is something else.
+    """
+    seen = None if tokenizer is None else model
+    if not isinstance(given, list | tuple):
+        one = None if given is None else processor_for(given, tokenizer, seen, vocabulary, closing=True)
+        return one, [one] * rows
+    if len(given) != rows:
+        raise ConfigurationError(
+            f"there are {len(given)} processors for {rows} prompts; give one for each, or None for a prompt without one. "
+            "logitkit.chain makes one processor of several"
+        )
+    each = processors_for(given, tokenizer, seen, vocabulary, closing=True)
+    return each, [*each.processors]
+
+
 class _BatchGeneration:
     """A generation; see `generate` for its arguments.
 
@@ -153,26 +175,23 @@ class _BatchGeneration:
         if not is_instance(model, "onnxruntime_genai", "Model"):
             raise ConfigurationError(f"model is a {type(model).__name__}; give an onnxruntime_genai.Model")
         self.limits, self.tokenizer, self.prompts = limits_of(model), tokenizer, prompts
-        self.processor: Processor[Any] | None = None
-        if processor is not None:
-            seen = None if tokenizer is None else model
-            self.processor = processor_for(processor, tokenizer, seen, vocabulary, closing=True)
-            refuse_guidance(self.processor, "ONNX Runtime GenAI")
-            check_ends(self.processor, self.limits.eos_ids)
+        found, self.processors = _processors(processor, len(prompts), tokenizer, model)
+        for part in self.processors:
+            refuse_guidance(part, "ONNX Runtime GenAI")
+            check_ends(part, self.limits.eos_ids)
         self.count = checked_integer("max_new_tokens", max_new_tokens, 1, self.limits.max_length)
-        self.ends = self.limits.eos_ids | vocabulary_ends(self.processor)
+        # The ids that end each row.
+        self.ends = [self.limits.eos_ids | vocabulary_ends(part) for part in self.processors]
         width = max(map(len, prompts))
         self._check(width)
-        parameters = search_parameters(
-            model, options, len(prompts), width + self.count, processed=self.processor is not None
-        )
+        parameters = search_parameters(model, options, len(prompts), width + self.count, processed=found is not None)
         self.tokens: list[list[int]] = [[] for _ in prompts]
         self._lock = shared_by(model).lock
         self._generator: Any = generator_with(model, parameters)
         self._rows: ProcessedRows | None = None
-        if self.processor is not None:
+        if found is not None:
             ends = sorted(self.limits.eos_ids)
-            self._rows = ProcessedRows(self.processor, prompts, self.limits.columns, self.count, ends)
+            self._rows = ProcessedRows(found, prompts, self.limits.columns, self.count, ends)
 
     def steps(self) -> Iterator[list[int | None]]:
         """Generate the rows, and yield the new tokens of each step."""
@@ -187,7 +206,7 @@ class _BatchGeneration:
             for row, token in zip(self.tokens, found, strict=True):
                 if token is not None:
                     row.append(token)
-            ended = [over or token in self.ends for token, over in zip(chosen, ended, strict=True)]
+            ended = [over or token in ends for token, over, ends in zip(chosen, ended, self.ends, strict=True)]
             if self._rows is not None and not all(ended):
                 self._rows.advance([-1 if token is None else token for token in found])
             yield found
@@ -196,20 +215,20 @@ class _BatchGeneration:
 
     def result(self) -> Generated:
         """Return the rows."""
-        call = SessionCall(processor=self.processor, prompts=self.prompts, counts=[self.count] * len(self.prompts))
-        rows = []
+        rows, columns = [], self.limits.columns
         for number, (prompt, new) in enumerate(zip(self.prompts, self.tokens, strict=True)):
+            processor, ends = self.processors[number], self.ends[number]
             emptied = self._rows is not None and bool(self._rows.emptied[number])
-            columns = self.limits.columns
+            call = SessionCall(processor=processor, prompts=[prompt], counts=[self.count])
             rows.append(
                 GeneratedRow(
                     token_ids=new,
-                    text=text_of(self.tokenizer, call, prompt, new, self.ends),
+                    text=text_of(self.tokenizer, call, prompt, new, ends),
                     reuse=Reuse(0, 0, prompt),
                     prompt_tokens=len(prompt),
                     positions_fed=len(prompt) + len(new) - 1,
                     forward_passes=len(new),
-                    finished=end_of_row(self.processor, prompt, new, self.count, self.ends, columns, emptied=emptied),
+                    finished=end_of_row(processor, prompt, new, self.count, ends, columns, emptied=emptied),
                 )
             )
         return Generated(tuple(rows))

@@ -15,7 +15,7 @@ import sys
 import threading
 import uuid
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -40,7 +40,7 @@ from logitkit_adapters.serving.requests import ServedRequest
 __all__ = ["Admission"]
 
 # The configuration itself, in messages about it.
-CONFIG = re.compile(r"\bconfig(?=\[| has | is )")
+CONFIG = re.compile(r"\bconfig(?=\[| has | is )|^config(?=: )")
 
 FORKS = hasattr(os, "fork") and sys.platform != "darwin"
 
@@ -91,7 +91,7 @@ class Admission:
                 verdict = self._configurations.verdicts.get(what) or self._verdict(what, client).result()
             if verdict.refusal is None:
                 return self._made(what)
-            refusal = _refused(verdict.refusal, asked.names)
+            refusal = _refused(verdict.refusal, asked)
         if refusal is not None:
             raise refusal
         return None
@@ -114,7 +114,7 @@ class Admission:
                     verdict = await asyncio.wrap_future(self._verdict(what, client))
             if verdict.refusal is None:
                 return await asyncio.to_thread(self._made, what)
-            refusal = _refused(verdict.refusal, asked.names)
+            refusal = _refused(verdict.refusal, asked)
         if refusal is not None:
             raise refusal
         return None
@@ -166,12 +166,16 @@ def _refusing() -> Iterator[None]:
         raise RefusedRequest(str(error), status=HTTPStatus.SERVICE_UNAVAILABLE, retry_after=10) from None
 
 
-def _refused(message: str, names: Mapping[str, str]) -> RefusedRequest:
+def _refused(message: str, asked: ServedRequest) -> RefusedRequest:
     """Return the refusal of a configuration, with the fields of the request in place of keys of the configuration."""
-    found = next((kind for kind in names if f"config[{kind!r}]" in message), None)
-    if found is None:
-        return RefusedRequest(CONFIG.sub("logitkit", message), "logitkit")
-    return RefusedRequest(message.replace(f"config[{found!r}]", names[found]), names[found])
+    for kind, field in asked.names.items():
+        if f"config[{kind!r}]" in message:
+            return RefusedRequest(message.replace(f"config[{kind!r}]", field), field)
+    if asked.configs[-1].keys() == asked.names.keys():
+        # Nothing but these fields can be meant.
+        (field,) = asked.names.values()
+        return RefusedRequest(f"{field}: {message}", field)
+    return RefusedRequest(CONFIG.sub("logitkit", message), "logitkit")
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any
 from logitkit_adapters.serving.refusals import RefusedRequest
 from logitkit_adapters.serving.requests import FIELDS
 
-__all__ = ["MOST_BYTES", "check_length", "constrained_body"]
+__all__ = ["MOST_BYTES", "check_length", "constrained_body", "without_nulls"]
 
 # Room for a few pictures; a configuration may have far less.
 MOST_BYTES = 32 * 2**20
@@ -46,6 +46,7 @@ def constrained_body(content: bytes) -> dict[str, Any] | None:
 
     Raises:
         RefusedRequest: Such a body has a key twice. JSON readers keep one of them, perhaps the one without a constraint.
+        RecursionError: A body is nested more deeply than Python can read, so the engine cannot read it either.
 
     Example:
         >>> constrained_body(b'{"stop": "."}'), constrained_body(b'{"n": 1}')
@@ -62,10 +63,31 @@ def constrained_body(content: bytes) -> dict[str, Any] | None:
 
     try:
         body = json.loads(content, object_pairs_hook=members)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     if not isinstance(body, dict) or not (any(body.get(name) is not None for name in OURS) or {*twice} & {*OURS}):
         return None
     if twice:
         raise RefusedRequest(f"an object in the body has the key {twice[0]!r:.80} twice; remove one")
     return body
+
+
+def without_nulls(content: bytes) -> bytes:
+    """Return a body without fields of ours that are null, which an engine may not know. Other bodies stay as they are.
+
+    Args:
+        content: A body for which `constrained_body` returns None.
+
+    Example:
+        >>> without_nulls(b'{"n":1,"logitkit":null}'), without_nulls(b'{"n":1}')
+        (b'{"n": 1}', b'{"n":1}')
+    """
+    if b"null" not in content:
+        return content
+    try:
+        body = json.loads(content)
+    except ValueError:
+        return content
+    if not isinstance(body, dict) or not any(name in body and body[name] is None for name in OURS):
+        return content
+    return json.dumps({name: value for name, value in body.items() if name not in OURS or value is not None}).encode()

@@ -7,6 +7,7 @@ find the admitted request in the context of their task, put its hook into the li
 from __future__ import annotations
 
 import functools
+import json
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from http import HTTPStatus
 from typing import Any
 
 import llama_cpp
+from fastapi.responses import JSONResponse
 from llama_cpp.server import __main__ as engine
 from llama_cpp.server import app as engine_app
 
@@ -75,9 +77,35 @@ def main(arguments: Sequence[str], options: Options) -> None:
 
 
 def _adapted(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a body with the name that the server knows for the maximum number of tokens."""
-    limit = body.get("max_completion_tokens")
-    return body if limit is None else {**body, "max_tokens": limit}
+    """Return a body in the forms that the server knows, of those that OpenAI's API allows."""
+    found, limit, messages = dict(body), body.get("max_completion_tokens"), body.get("messages")
+    if limit is not None:
+        found["max_tokens"] = limit
+    if isinstance(messages, list):
+        found["messages"] = [
+            _adapted_message(message) if isinstance(message, dict) else message for message in messages
+        ]
+    return found
+
+
+def _adapted_message(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message whose content is a text: that of calls of tools may be null, and others may have parts.
+
+    Example:
+        >>> _adapted_message({"role": "assistant", "content": None, "tool_calls": []})
+        {'role': 'assistant', 'tool_calls': []}
+        >>> _adapted_message({"role": "tool", "content": [{"type": "text", "text": "sunny"}]})
+        {'role': 'tool', 'content': 'sunny'}
+    """
+    content = message.get("content")
+    if message.get("role") == "assistant" and content is None:
+        return {name: value for name, value in message.items() if name != "content"}
+    if message.get("role") == "user" or not isinstance(content, list):
+        return message
+    texts: list[Any] = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+    # Anything else is for the server to refuse.
+    whole = len(texts) == len(content) and all(isinstance(text, str) for text in texts)
+    return {**message, "content": "".join(texts)} if whole else message
 
 
 def _is_allowed(headers: Mapping[bytes, bytes]) -> bool:
@@ -153,8 +181,8 @@ class Recorder:
         self.reader = self._request.reader(tuple(listed))
 
     def record(self, tokens: Iterator[int]) -> Iterator[int]:
-        """Read the tokens of a generation as they pass, up to a stop."""
-        for token in tokens:
+        """Read the tokens of a generation as they pass, up to a stop, or until the client has left."""
+        while not self._request.left.is_set() and (token := next(tokens, None)) is not None:
             self.deltas += self.reader.feed(token)
             # The engine counts the last token too if some of its text comes before the stop.
             if self.reader.stopped and self.reader.text_tokens <= self._passed:
@@ -217,7 +245,8 @@ def _answering(original: Callable[..., Any], chat: bool) -> Callable[..., Any]:
         answer = original(self, *args, **kwargs)
         if kwargs.get("stream"):
             return _streamed(answer, recorder, chat)
-        return _whole(answer, recorder, chat, kwargs["prompt"] if kwargs.get("echo") else "")
+        whole = _whole(answer, recorder, chat, kwargs["prompt"] if kwargs.get("echo") else "")
+        return _response(whole) if chat else whole
 
     return create
 
@@ -230,6 +259,12 @@ def _whole(answer: dict[str, Any], recorder: Recorder, chat: bool, echoed: str) 
     reason = recorder.reader.finish_reason(choice["finish_reason"])
     written["logprobs"] = _without_last(choice.get("logprobs"), recorder.tokens_of_stop)
     return {**answer, "choices": [{**choice, **written, "finish_reason": reason}]}
+
+
+def _response(answer: dict[str, Any]) -> JSONResponse:
+    """Return an answer that the server does not reduce to the fields that it knows, of which reasoning is none."""
+    # Log-probabilities are numbers of numpy; those of forbidden tokens are infinite, which JSON cannot say.
+    return JSONResponse(json.loads(json.dumps(answer, default=float), parse_constant=lambda _: None))
 
 
 def _without_last(logprobs: dict[str, Any] | None, count: int) -> dict[str, Any] | None:

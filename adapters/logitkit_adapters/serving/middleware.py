@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logitkit.errors import LogitkitError
 from logitkit.protocol.processor import Processor
 from logitkit_adapters.admission.clients import client_at
 from logitkit_adapters.serving.answer_reader import AnswerReader
-from logitkit_adapters.serving.http_bodies import check_length, constrained_body
-from logitkit_adapters.serving.refusals import RefusedRequest, refusal_of
+from logitkit_adapters.serving.http_bodies import check_length, constrained_body, without_nulls
+from logitkit_adapters.serving.refusals import RefusedRequest, refusal_of, refused_stops
 from logitkit_adapters.serving.requests import FIELDS, ServedRequest
 from logitkit_adapters.serving.served_model import ServedModel
 
@@ -34,11 +36,13 @@ class AdmittedRequest:
         asked: What it asks for.
         model: The model that it is for.
         processor: Its processor, or None.
+        left: Set once its client has left, so that nothing more need be generated.
     """
 
     asked: ServedRequest
     model: ServedModel
     processor: Processor[Any] | None
+    left: threading.Event = field(default_factory=threading.Event)
 
     def reader(self, stops: tuple[str, ...] = ()) -> AnswerReader:
         """Return the reader of its answer.
@@ -103,7 +107,11 @@ class ReadRequests:
         changed = [pair for pair in scope["headers"] if pair[0] not in (b"content-length", b"transfer-encoding")]
         scope = {**scope, "headers": [*changed, (b"content-length", str(len(content)).encode())]}
         try:
-            await self._app(scope, _replayed(content, receive), send)
+            if request is None:
+                await self._app(scope, _replayed(content, receive), send)
+                return
+            async with _watched(receive, request.left) as connection:
+                await self._app(scope, _replayed(content, connection), send)
         finally:
             _admitted.reset(token)
 
@@ -112,15 +120,19 @@ class ReadRequests:
     ) -> tuple[bytes, AdmittedRequest | None]:
         body = constrained_body(content)
         if body is None:
-            return content, None
+            return without_nulls(content), None
         host, _ = scope.get("client") or ("", 0)
         keys = [headers[name] for name in (b"authorization", b"x-api-key") if name in headers]
         asked, model = await asyncio.to_thread(self._asked, body, path)
-        if asked is None or model is None:
+        if model is None:
             return content, None
+        others = {
+            name: value for name, value in body.items() if name not in FIELDS and (name, value) != ("tools", None)
+        }
+        if asked is None:  # the fields ask for nothing, and an engine may not know them
+            return json.dumps(others).encode(), None
         request = AdmittedRequest(asked, model, await model.processor_async(asked, client_at(host, keys)))
-        left = {name: value for name, value in body.items() if name not in FIELDS}
-        return json.dumps(self._adapted(left)).encode(), request
+        return json.dumps(self._adapted(others)).encode(), request
 
     def _asked(self, body: dict[str, Any], path: str) -> tuple[ServedRequest | None, ServedModel | None]:
         chat, model = self._paths[path], self._model(body, path)
@@ -132,7 +144,7 @@ class ReadRequests:
             try:
                 AnswerReader(replace(asked, tools=None), model.vocabulary)
             except LogitkitError as error:
-                raise RefusedRequest(f"stop: {error}", "stop") from None
+                raise refused_stops(error) from None
         return asked, model
 
     def _model(self, body: dict[str, Any], path: str) -> ServedModel | None:
@@ -197,6 +209,37 @@ def _replayed(content: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": content, "more_body": False}
 
     return replay
+
+
+@asynccontextmanager
+async def _watched(receive: Receive, left: threading.Event) -> AsyncIterator[Receive]:
+    """Set an event when the client leaves. The server hears of it only while it waits, and for a whole answer it does not.
+
+    Args:
+        receive: Returns what the client does after its body.
+        left: The event.
+
+    Yields:
+        A `receive` for the server, because only one task may call the other one.
+    """
+    gone = asyncio.Event()
+
+    async def watch() -> None:
+        # Middleware of the server raises if anything else comes.
+        with suppress(RuntimeError):
+            if (await receive())["type"] == "http.disconnect":
+                left.set()
+                gone.set()
+
+    async def connection() -> AsgiMessage:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    watching = asyncio.ensure_future(watch())
+    try:
+        yield connection
+    finally:
+        watching.cancel()
 
 
 async def _answer(send: Send, refused: RefusedRequest) -> None:

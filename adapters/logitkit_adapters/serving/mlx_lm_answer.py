@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -17,6 +18,18 @@ __all__ = ["MlxLmAnswer"]
 
 # mlx-lm's name of the member with reasoning.
 REASONING = "reasoning"
+
+
+class _GenerationFailed(Exception):
+    """The engine has failed to generate an answer."""
+
+
+def _failing(responses: Iterable[Any]) -> Iterator[Any]:
+    """Yield the engine's responses, and raise its errors as one kind: those of sending an answer are others."""
+    try:
+        yield from responses
+    except Exception as error:
+        raise _GenerationFailed(f"the generation failed: {error}") from error
 
 
 class MlxLmAnswer:
@@ -38,6 +51,8 @@ class MlxLmAnswer:
         self._tokens: list[int] = []
         self._logprobs: list[float] = []
         self._top: list[Any] = []
+        # Whether the client has left.
+        self._left = False
 
     def write(self, context: Any, responses: Iterable[Any], args: Any, error: Callable[[], Exception | None]) -> None:
         """Write the answer while it is generated.
@@ -52,8 +67,24 @@ class MlxLmAnswer:
         if stream:
             self._handler._set_stream_headers(int(HTTPStatus.OK))  # noqa: SLF001 - those of the engine
             self._handler.end_headers()
+        try:
+            reason = self._read(context, responses, args, stream)
+        except _GenerationFailed as failure:
+            self._fail(str(failure), stream)
+            return
+        failed = error()
+        if self._left:
+            return
+        if failed is None:
+            self._add(self._reader.finish(), stream)
+            self._end(context, self._reader.finish_reason(reason), stream)
+        else:
+            self._fail(f"a processor failed: {failed}", stream)
+
+    def _read(self, context: Any, responses: Iterable[Any], args: Any, stream: bool) -> str | None:
+        """Read the tokens up to a stop or the end, or until the client has left, and return the engine's finish reason."""
         reason: str | None = None
-        for response in responses:
+        for response in _failing(responses):
             self._tokens.append(response.token)
             if args.logprobs:
                 self._logprobs.append(response.logprob)
@@ -64,12 +95,19 @@ class MlxLmAnswer:
             if self._reader.stopped:
                 context.stop()
                 break
-        failed = error()
-        if failed is None:
-            self._add(self._reader.finish(), stream)
-            self._end(context, self._reader.finish_reason(reason), stream)
-        else:
-            self._fail(failed, stream)
+            self._left = self._has_left()
+            if self._left:
+                break
+        return reason
+
+    def _has_left(self) -> bool:
+        """Whether the client has closed its connection, which nothing else tells as long as nothing is sent."""
+        try:
+            return not self._handler.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def _add(self, deltas: list[Delta], stream: bool) -> None:
         if not stream:
@@ -108,9 +146,9 @@ class MlxLmAnswer:
         )
         self._write_json(HTTPStatus.OK, body)
 
-    def _fail(self, failed: Exception, stream: bool) -> None:
+    def _fail(self, message: str, stream: bool) -> None:
         status = HTTPStatus.INTERNAL_SERVER_ERROR
-        body = error_object(f"a processor failed: {failed}", status)
+        body = error_object(message, status)
         if stream:
             self._send(body)
         else:

@@ -21,12 +21,13 @@ import mlx_lm.server as engine
 from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit.protocol.processor import Processor
 from logitkit_adapters.admission.clients import Client, client_at
+from logitkit_adapters.hooks.model_tokens import columns_of
 from logitkit_adapters.mlx_lm import logits_processor
 from logitkit_adapters.serving.guarded_hook import GuardedHook
 from logitkit_adapters.serving.http_bodies import check_length, constrained_body
 from logitkit_adapters.serving.mlx_lm_answer import MlxLmAnswer
 from logitkit_adapters.serving.mlx_lm_models import MlxLmModels
-from logitkit_adapters.serving.refusals import RefusedRequest, error_object, refusal_of
+from logitkit_adapters.serving.refusals import RefusedRequest, error_object, refusal_of, refused_stops
 from logitkit_adapters.serving.requests import FIELDS, ServedRequest
 from logitkit_adapters.serving.served_model import Options, ServedModel
 
@@ -34,6 +35,9 @@ __all__ = ["main"]
 
 # The paths whose bodies are read.
 PATHS = ("/v1/completions", "/v1/chat/completions", "/chat/completions")
+
+# The largest number of tokens that an array of the engine can have.
+MOST_TOKENS = 2**31 - 1
 
 # The attribute of `GenerationArguments.logits` with which the request of ours goes to the thread that generates.
 ASKED = "logitkit"
@@ -119,11 +123,46 @@ class Generator(engine.ResponseGenerator):
         super()._serve_single(request, stream)
 
     def _tokenize(self, tokenizer: Any, request: Any, args: Any) -> Any:
+        if request.request_type == "text" and not isinstance(request.prompt, str):
+            raise ConfigurationError(
+                f"prompt is {request.prompt!r:.100}; give one text, and send several prompts in several requests"
+            )
         found = super()._tokenize(tokenizer, request, args)
+        _check_arguments(found[0], args, columns_of(self.model_provider.model))
         asked: ConstrainedRequest | None = getattr(args.logits, ASKED, None)
         if asked is not None:
             asked.make_hook(found[0], args.max_tokens, sorted(tokenizer.eos_token_ids))
         return found
+
+
+def _check_arguments(prompt: list[int], args: Any, columns: int | None) -> None:
+    """Refuse a request that would end the thread that generates for all, or the process.
+
+    Args:
+        prompt: The tokens of the prompt.
+        args: The engine's arguments of the generation.
+        columns: The number of columns of the model's logits, or None if unknown.
+
+    Raises:
+        ConfigurationError: The prompt is empty, an id or number is beyond the model's tokens, or the engine cannot count as far.
+    """
+    if len(prompt) == 0:
+        raise ConfigurationError("the prompt is empty; give a text with at least one token")
+    for name in ("repetition", "presence", "frequency"):
+        size = getattr(args.logits, f"{name}_context_size")
+        if size > MOST_TOKENS:
+            raise ConfigurationError(f"{name}_context_size is {size}; allowed are numbers up to {MOST_TOKENS}")
+    if args.seed is not None and not 0 <= args.seed < 2**64:
+        raise ConfigurationError(f"seed is {args.seed}; allowed are integers from 0 to 2**64 - 1")
+    if columns is None:
+        return
+    wrong = [token for token in args.logits.logit_bias or {} if not -columns <= token < columns]
+    if wrong:
+        raise ConfigurationError(f"logit_bias has the token id {wrong[0]}; allowed are ids from 0 to {columns - 1}")
+    if args.sampling.temperature > 0 and args.sampling.top_k >= columns:
+        raise ConfigurationError(
+            f"top_k is {args.sampling.top_k}; allowed are numbers below {columns}, the number of the model's tokens"
+        )
 
 
 class ArgumentsKnown(BaseException):
@@ -202,7 +241,7 @@ class Handler(engine.APIHandler):
         try:
             answer = MlxLmAnswer(self, asked, model.vocabulary)
         except LogitkitError as error:
-            self._refuse(RefusedRequest(f"stop: {error}", "stop"))
+            self._refuse(refused_stops(error))
             return
         known = self._arguments(request)
         setattr(known.arguments.logits, ASKED, constrained)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-__all__ = ["RefusedRequest", "error_object", "refusal_of"]
+from logitkit.errors import LogitkitError, PatternTooLarge
+from logitkit.limits import DEFAULT_LIMITS
+
+__all__ = ["RefusedRequest", "error_object", "refusal_of", "refused_stops"]
 
 # The `type` of OpenAI's errors, by status.
 TYPES = {
@@ -49,6 +52,19 @@ def refusal_of(error: RefusedRequest | RecursionError) -> RefusedRequest:
     if isinstance(error, RefusedRequest):
         return error
     return RefusedRequest("the body is nested too deeply; allowed are a few hundred levels of objects and lists")
+
+
+def refused_stops(error: LogitkitError) -> RefusedRequest:
+    """Return the refusal of stops that cannot be searched for.
+
+    Args:
+        error: Why.
+    """
+    if isinstance(error, PatternTooLarge):
+        return RefusedRequest(
+            f"stop is too long; allowed are texts of about {DEFAULT_LIMITS.states} bytes together", "stop"
+        )
+    return RefusedRequest(f"stop: {error}", "stop")
 
 
 def error_object(message: str, status: HTTPStatus, parameter: str | None = None) -> dict[str, Any]:

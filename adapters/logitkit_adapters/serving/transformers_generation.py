@@ -27,10 +27,16 @@ class TokenStreamer:
     Args:
         loop: The loop.
         queue: Its queue: lists of tokens, an exception if the generation fails, and None at the end.
+        left: Set when the client has left.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[list[int] | Exception | None]) -> None:
-        self._loop, self._queue = loop, queue
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        queue: asyncio.Queue[list[int] | Exception | None],
+        left: threading.Event,
+    ) -> None:
+        self._loop, self._queue, self._left = loop, queue, left
         self._is_prompt = True
         self.cancelled = threading.Event()
 
@@ -40,7 +46,7 @@ class TokenStreamer:
         Raises:
             ValueError: The prompt has several rows, whose tokens would be mixed.
         """
-        if self.cancelled.is_set():
+        if self.cancelled.is_set() or self._left.is_set():
             raise Cancelled
         if self._is_prompt:
             if value.dim() > 1 and len(value) != 1:
@@ -79,7 +85,7 @@ class ServedGeneration:
         self.completion_tokens = 0
         self._ends, self._has_eos = frozenset(request.model.vocabulary.eos_ids), False
         self._queue: asyncio.Queue[list[int] | Exception | None] = asyncio.Queue()
-        streamer = self._streamer = TokenStreamer(asyncio.get_running_loop(), self._queue)
+        streamer = self._streamer = TokenStreamer(asyncio.get_running_loop(), self._queue, request.left)
         hooks = [] if request.processor is None else [logits_processor(request.processor)]
         given = {**inputs, "generation_config": gen_config, "tokenizer": processor}
         if hasattr(model, "has_talker"):  # a model that may also speak

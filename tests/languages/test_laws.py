@@ -29,7 +29,7 @@ from logitkit.languages.free_text import AnyText
 from logitkit.protocol.state import select
 from logitkit.runtime.constraint import Constraint
 from tests.examples import examples
-from tests.languages.comparison import masks_of, rows_of
+from tests.languages.comparison import accepts, masks_of, rows_of
 from tests.languages.random_languages import languages
 from tests.languages.vocabularies import BYTES, GAPS, JSON, NAMED, SPELLED
 
@@ -138,7 +138,7 @@ SCHEMAS: list[dict[str, Any]] = [
 BEGINS = st.lists(
     st.text("ab<", min_size=1, max_size=2).map(lambda text: text + ":"), min_size=4, max_size=6, unique=True
 )
-# Of these, some begin like a JSON value, like each other, or outside of ASCII.
+# Some begin like a JSON value, like each other, or outside of ASCII.
 ODD = st.lists(st.text('ab<\u00e9\u00e8[{",', min_size=1, max_size=5), min_size=4, max_size=6)
 ITEMS = st.lists(st.sampled_from(SCHEMAS), min_size=6, max_size=6)
 
@@ -184,18 +184,7 @@ def test_options_that_end_like_a_label() -> None:
         b'a1"x"]': False,
         b"a1000001]": False,
     }
-    assert {text: _accepts(constraint, text) for text in expected} == expected
-
-
-def _accepts(constraint: Constraint, text: bytes) -> bool:
-    """Whether a constraint allows a text, byte by byte, and then EOS."""
-    context = lk.Context.of([[]], BYTES.size)
-    state = constraint.init_state(context)
-    for token in (*text, *BYTES.eos_ids):
-        if constraint.process_logits(state, torch.zeros(1, BYTES.size), context)[1][0, token] != 0:
-            return False
-        state = constraint.advance(state, torch.tensor([token]))
-    return True
+    assert {text: accepts(constraint, text) for text in expected} == expected
 
 
 def _options(begins: list[str], schemas: list[dict[str, Any]]) -> tuple[Language, Language]:

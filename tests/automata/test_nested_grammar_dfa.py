@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.compiler.nested_grammars.dfa import nested_grammar_dfa
 from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar, NestedRule
+from logitkit.compiler.nested_grammars.parts import has_calls
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import Alternate, Call, Concat, Node, Repeat, parse
@@ -212,3 +213,14 @@ def test_limits_hold_for_all_parts_together() -> None:
     )
     with pytest.raises(PatternTooLarge, match="more than 40 states"):
         nested_grammar_dfa(nested_grammar, lk.Limits(states=40))
+
+
+def test_calls_of_deep_trees_are_found() -> None:
+    assert has_calls(_deep(Call(0)))
+    assert not has_calls(_deep(text("a")))
+
+
+def _deep(tree: Node) -> Node:
+    for _ in range(5_000):
+        tree = Repeat(Concat((text("b"), tree)), 0, 1)
+    return tree

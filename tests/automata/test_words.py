@@ -7,6 +7,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logitkit.compiler.nested_grammars.remembered_arrays import Remembers, label_of
 from logitkit.compiler.nested_grammars.words import Words
 from logitkit.limits import DEFAULT_LIMITS
 from tests.examples import examples
@@ -59,3 +60,17 @@ def test_words_to_one_state_share_their_ends() -> None:
     assert words.states - 10 == len(texts[0]) - 1 + len(b"a")
     words.add(3, {0: 6})
     assert words.states - 10 == 2 * (len(texts[0]) - 1) + len(b"a")
+
+
+def test_a_label_shares_no_state_with_another_word() -> None:
+    """The states inside of labels are taken out."""
+    label, other = (label_of(kind, 0).encode("utf-8", "surrogatepass") for kind in (Remembers.ALIKE, Remembers.VARIED))
+    texts = [label, b"a1000000", other]
+    words = Words(texts, 10, DEFAULT_LIMITS)
+    words.add(2, {0: 5})
+    words.add(3, {1: 5})
+    before = words.states
+    assert before - 10 == len(label) - 1 + len(b"1000000")
+    # Labels of two kinds share the digits after the kind.
+    words.add(4, {2: 5})
+    assert words.states - before == len(b"\xed\xbf\xbf")

@@ -16,7 +16,7 @@ from logitkit.languages import Language
 from logitkit.protocol.state import select
 from tests.languages.matcher import Matcher, Text
 
-__all__ = ["Judge", "TooMany", "compare", "masks_of", "rows_of"]
+__all__ = ["Judge", "TooMany", "accepts", "compare", "masks_of", "rows_of"]
 
 NEVER = 10**9
 
@@ -173,3 +173,15 @@ def rows_of(state: Any) -> list[tuple[int, ...]]:
     now, stack = state.at.state, state.stack
     flat = torch.cat([now[:, None], stack.reshape(len(now), -1).to(torch.int64)], 1)
     return [tuple(row) for row in flat.tolist()]
+
+
+def accepts(constraint: Any, text: bytes) -> bool:
+    """Return whether a constraint allows a text and then EOS, for a vocabulary in which each byte is the token of its number."""
+    size = constraint.vocabulary.size
+    context = lk.Context.of([[]], vocabulary_size=size)
+    state = constraint.init_state(context)
+    for token in (*text, *constraint.vocabulary.eos_ids):
+        if constraint.process_logits(state, torch.zeros(1, size), context)[1][0, token] != 0:
+            return False
+        state = constraint.advance(state, torch.tensor([token]))
+    return True

@@ -29,9 +29,9 @@ from logitkit.languages.free_text import AnyText
 from logitkit.protocol.state import select
 from logitkit.runtime.constraint import Constraint
 from tests.examples import examples
-from tests.languages.comparison import masks_of, rows_of
+from tests.languages.comparison import accepts, masks_of, rows_of
 from tests.languages.random_languages import languages
-from tests.languages.vocabularies import GAPS, JSON, NAMED, SPELLED
+from tests.languages.vocabularies import BYTES, GAPS, JSON, NAMED, SPELLED
 
 vocabularies = st.sampled_from([NAMED, SPELLED, GAPS])
 # More states than this are not compared.
@@ -165,6 +165,26 @@ def test_options_that_begin_with_texts(
         )
     )
     assert same(around(together, second), around(grouped, second_grouped), JSON)
+
+
+def test_options_that_end_like_a_label() -> None:
+    """After the bracket of an array whose items a row remembers, a label such as `*1000000` is read until it is taken out."""
+    array = json_schema({"type": "array", "uniqueItems": True, "items": {"type": "string"}})
+    after = sequence(repeat(json_schema({"type": "string"}), separator=","), "]")
+    options = either(*(sequence(f"{begin}1000000", after) for begin in "abcd"))
+    # The bracket alone is a text too, so the array is written in place, in the automaton that reads the options.
+    constraint = either(array, "[", options).constraint(BYTES)
+    expected = {
+        b'a1000000"x","x"]': True,
+        b"d1000000]": True,
+        b'["x","y"]': True,
+        b"[": True,
+        b'["x","x"]': False,
+        b'a"x"]': False,
+        b'a1"x"]': False,
+        b"a1000001]": False,
+    }
+    assert {text: accepts(constraint, text) for text in expected} == expected
 
 
 def _options(begins: list[str], schemas: list[dict[str, Any]]) -> tuple[Language, Language]:

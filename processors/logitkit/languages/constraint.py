@@ -171,28 +171,40 @@ class LanguageConstraint(Constraint):
                 # Without counts it is known which keyword of a schema asks for too many states.
                 return self._joined(0, forgets)
 
-    def _joined(self, longest: int, forgets: str | None, has_words: bool = True) -> tuple[NestedDfa, LanguageWriter]:
-        """Compile the automaton over bytes.
+    def _joined(self, longest: int, forgets: str | None) -> tuple[NestedDfa, LanguageWriter]:
+        """Compile the automaton over bytes: with words if they can stand alone, else without.
 
         Args:
             longest: The most characters of a token if they may be counted, else 0.
             forgets: See `SchemaOptions`.
-            has_words: See `LanguageWriter`.
+        """
+        before = spent()
+        with suppress(WordsMixed):
+            return self._written(longest, forgets, has_words=True)
+        # The attempt is not counted, its schemas included, so that no language is refused because of words.
+        took(before - spent())
+        return self._written(longest, forgets, has_words=False)
+
+    def _written(self, longest: int, forgets: str | None, has_words: bool) -> tuple[NestedDfa, LanguageWriter]:
+        """Compile the automaton over bytes, as `_joined` does.
+
+        Raises:
+            WordsMixed: There are words, and they cannot stand alone, or the language is refused with them.
         """
         closing = bool(self.closing)
         writer = self._writer(SchemaOptions(longest=longest, closing=closing, forgets=forgets), has_words)
         nested_grammar = writer.nested_grammar(self.language.tree(writer))
         # With closing, it must be known what follows a string, so strings are not called.
         spelled = self.vocabulary.trie.single_bytes(nested_grammar.special_tokens)
-        before = spent()
         try:
             return nested_grammar_dfa(nested_grammar, self.limits, longest > 0 and not closing, spelled), writer
-        except WordsMixed:
-            # The trial is not counted, so that no language is refused because of words.
-            took(before - spent())
-            return self._joined(longest, forgets, has_words=False)
-        except BracketsOverlap:
-            raise AmbiguousBracket(AMBIGUOUS_BRACKET) from None
+        except (ConfigurationError, PatternTooLarge) as error:
+            if nested_grammar.unmixed:
+                # Without words, it may be another error, or none.
+                raise WordsMixed from None
+            if isinstance(error, BracketsOverlap):
+                raise AmbiguousBracket(AMBIGUOUS_BRACKET) from None
+            raise
 
     def _writer(self, options: SchemaOptions, has_words: bool = True) -> LanguageWriter:
         met = list(parts_of_language(self.language))

@@ -149,17 +149,17 @@ def is_fragment(called: Called, grammar: NestedGrammar) -> bool:
 
 def has_calls(tree: Node) -> bool:
     """Whether a tree calls anything."""
-    return _has_calls(tree, set())
-
-
-def _has_calls(tree: Node, seen: set[int]) -> bool:
-    # A node may stand in a tree many times, and is looked at once.
-    if id(tree) in seen:
-        return False
-    seen.add(id(tree))
-    return isinstance(tree, Call) or any(
-        _has_calls(node, seen) for node in inside(tree) if type(node) is not Characters
-    )
+    # A node may stand in a tree many times, and is looked at once. Not recursive, as trees may be deep.
+    todo, seen = [tree], {id(tree)}
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Call):
+            return True
+        for part in inside(node):
+            if type(part) is not Characters and id(part) not in seen:
+                seen.add(id(part))
+                todo.append(part)
+    return False
 
 
 def _tree(called: Called, grammar: NestedGrammar) -> Node:

@@ -12,7 +12,9 @@ to 13 is made. Then `{` leads from state 0 to the state before `b` and to state 
 stands for state 2.
 
 Some words must not be unfolded (`NestedGrammar.unmixed`), because copies of many of them would cost more than words save. Where
-other text begins like one of these, `WordsMixed` is raised, and the caller compiles the language without these words.
+other text begins like one of these, `WordsMixed` is raised, and the caller compiles the language without these words. It is
+raised as well where many states read the same words on the way to the same states, as after `[0-9]{0,99}`: without words, each of
+these states would read a few first characters, and all would share the rest.
 
 If the other text may nest without limit itself, as `.*` may, unfolding would not end. A call would then be unfolded inside of
 its own copy beside the same other text, and this is refused.
@@ -54,8 +56,12 @@ Targets: TypeAlias = dict[int, set[int]]
 Unfolded: TypeAlias = tuple[int, frozenset[int]]
 
 
+# How many times words that must stand alone may be read in the states of a part, however few characters they save.
+FREE_READS = 1_000
+
+
 class WordsMixed(Exception):
-    """Other text begins like one of the words that must stand alone. The caller compiles the language in another way."""
+    """Words that must stand alone cannot, or save nothing. The caller compiles the language without these words."""
 
 
 @dataclass(slots=True, eq=False)
@@ -116,6 +122,12 @@ class Unfolding:
         self._after: dict[int, frozenset[int]] = {}
         # For states of copies: the copies that they are inside of, their own included.
         self._around: dict[int, frozenset[Unfolded]] = {}
+        # Sets of words of which none begins another one.
+        self._apart: set[frozenset[int]] = set()
+        # Words that must stand alone, each with the states after it; how many times they are read; and the characters of these
+        # ways, of which each would take a state if the word were written in place.
+        self._ways: set[tuple[int, frozenset[int]]] = set()
+        self._reads = self._saved = 0
 
     @property
     def has_copies(self) -> bool:
@@ -139,7 +151,7 @@ class Unfolding:
             BracketsOverlap: Unfolding would not end.
             MixedArrays: Arrays whose items must differ and others begin there.
             PatternTooLarge: A limit is exceeded.
-            WordsMixed: Other text begins like a word that must stand alone.
+            WordsMixed: Other text begins like a word that must stand alone, or many states read the same ones.
         """
         row = self._gathered(members)
         if not self._labels.isdisjoint(row.words) and (len(row.words) > 1 or row.calls or row.text):
@@ -213,16 +225,37 @@ class Unfolding:
         return {symbol for symbol, opening in zip(symbols, openings, strict=True) if opening in taken}
 
     def _check_unmixed(self, row: Row, alike: set[int]) -> None:
-        """Raise `WordsMixed` if a word that must stand alone begins like text, like a call, or like all of another word."""
-        words = sorted(self.grammar.words[word] for word in row.words)
+        """Raise `WordsMixed` if a word that must stand alone begins like text, like a call, or like all of another word.
+
+        Also if the words that must stand alone are read in so many states that they would take fewer characters written in place.
+        """
+        texts, read = self.grammar.words, frozenset(row.words)
+        unmixed = read & self.grammar.unmixed
         openings = {self.grammar.rules[call].opening for call in row.calls}
-        self.limits.spend(sum(map(len, words)))
+        self._reads += len(unmixed)
+        self.limits.spend(len(unmixed))
+        for word in unmixed:
+            way = word, frozenset(row.words[word])
+            if way not in self._ways:
+                self._ways.add(way)
+                self._saved += len(texts[word])
         if (
-            any(after.startswith(before) for before, after in pairwise(words))
-            or any(Symbol.word(word) in alike for word in row.words)
-            or any(self._first_of(word) in openings for word in row.words if word in self.grammar.unmixed)
+            self._reads > self._saved + FREE_READS
+            or any(Symbol.word(word) in alike for word in read)
+            or any(self._first_of(word) in openings for word in unmixed)
+            or not self._are_apart(read)
         ):
             raise WordsMixed
+
+    def _are_apart(self, read: frozenset[int]) -> bool:
+        """Whether none of some words begins another one."""
+        if read not in self._apart:
+            words = sorted([self.grammar.words[word] for word in read])
+            self.limits.spend(sum(map(len, words)))
+            if any(after.startswith(before) for before, after in pairwise(words)):
+                return False
+            self._apart.add(read)
+        return True
 
     def _first_of(self, word: int) -> str:
         """Return the first character of a word."""

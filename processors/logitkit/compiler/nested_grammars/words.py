@@ -15,10 +15,10 @@ new states begin at 10:
 
 States 10 and 11 belong to this set of words. A run of states belongs to the last bytes of a word and its target, so all states
 that read these bytes on the way to this target share it, whatever else they read. If both words led to state 5, both `d` and `f`
-would lead to state 12.
+would lead to state 12. A label (`remembered_arrays`) shares states with other labels only, because these states are taken out.
 
 Invariants: no word that a state reads is a prefix of another one. No two states of runs read the same byte and lead to the same
-state.
+state, unless one belongs to a label and the other does not.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from logitkit.compiler.nested_grammars.remembered_arrays import is_label
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -61,8 +62,9 @@ class Words:
         self.states = self._first = first
         # The state after some bytes of a word, if no other word is possible there.
         self._known: dict[tuple[Way, int], int] = {}
-        # The last run before each state, by the byte that leads to that state: its first state, and the bytes that it reads.
-        self._runs: dict[tuple[int, int], tuple[int, bytes]] = {}
+        # The last run before each state, by the byte that leads to that state, and whether it belongs to labels: its first state,
+        # and the bytes that it reads.
+        self._runs: dict[tuple[int, int, bool], tuple[int, bytes]] = {}
         # The state for each set of words of which several are left, and the number of bytes that have been read.
         self._several: dict[tuple[Ways, int], int] = {}
         self._moves: list[tuple[int, int, int]] = []
@@ -111,12 +113,13 @@ class Words:
 
     def _before(self, state: int, text: bytes, depth: int) -> int:
         """Return the state from which a text, without some bytes at its beginning, leads to a state."""
-        end = len(text)
+        end, of_label = len(text), is_label(text)
         while end > depth:
-            first, read = self._runs.get((state, text[end - 1]), (0, b""))
+            key = state, text[end - 1], of_label
+            first, read = self._runs.get(key, (0, b""))
             if not read:
                 first = self._new(end - depth)
-                self._runs[state, text[end - 1]] = first, text[depth:end]
+                self._runs[key] = first, text[depth:end]
                 return first
             shared = _common_end(read, text[max(depth, end - len(read)) : end])
             state, end = first + len(read) - shared, end - shared
@@ -132,7 +135,7 @@ class Words:
         """Return all moves."""
         self.limits.spend(self.states - self._first)
         source, byte, target = np.array(self._moves, np.int64).reshape(-1, 3).T
-        runs = [(first, len(read), leads) for (leads, _), (first, read) in self._runs.items()]
+        runs = [(first, len(read), leads) for (leads, _, _), (first, read) in self._runs.items()]
         first, count, leads = np.array(runs, np.int64).reshape(-1, 3).T
         inside, _ = expand(first, count)
         # Each state of a run leads to the next one, and the last one leads out of the run.

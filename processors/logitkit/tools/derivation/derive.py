@@ -125,7 +125,8 @@ def derived(renderer: TemplateRenderer, special: Mapping[str, str], names: froze
         try:
             if str(FULL) in reply_of(found["one"]):
                 # The template expects text.
-                raise not_derived("arguments are written as Python shows a dict", reply_of(found["one"]))
+                what = "arguments are written as Python shows a dict"
+                raise not_derived(what, reply_of(found["one"]), reply_of(found["empty"]))
             return _of(found, way, names)
         except ConfigurationError as error:
             problems.append(error)

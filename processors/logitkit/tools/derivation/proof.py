@@ -96,6 +96,7 @@ def proved(renderer: TemplateRenderer, found: Derived, special: Mapping[str, str
             ids=_ids(draw, found, calls),
             as_parts=found.way.as_parts,
             is_flat=found.way.is_flat,
+            is_followed=found.way.is_followed,
             tools=_SCHEMAS,
         ).variables(found.way.as_text, special)
         for calls in sets

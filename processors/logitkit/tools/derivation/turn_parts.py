@@ -24,7 +24,7 @@ def not_derived(what: str, first: str, second: str = "", written: str = "") -> C
         what: The part.
         first: A rendering that is not explained.
         second: Another one.
-        written: What the derived format writes in place of the first.
+        written: The text that the derived format writes in place of the first.
     """
     shown = "\n".join(f"  {text[-SHOWN:]!r}" for text in (first, second) if text)
     other = f"\nThe derived format writes\n  {written[-SHOWN:]!r}" if written else ""

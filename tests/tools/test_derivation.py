@@ -59,7 +59,7 @@ def check(written: WrittenTemplate) -> ToolFormat:
     return form
 
 
-@pytest.mark.parametrize("version", ["v2", "v3", "v7", "v11", "v13"])
+@pytest.mark.parametrize("version", ["v2", "v3", "v7", "v11", "v13", "v15"])
 def test_the_templates_of_mistral_common_are_derived(version: str) -> None:
     form = ToolFormat.from_chat_template(mistral_template(version))
     expected: dict[str, dict[str, Any]] = {
@@ -68,7 +68,7 @@ def test_the_templates_of_mistral_common_are_derived(version: str) -> None:
         "v7": {"calls_begin": "[TOOL_CALLS][", "call_end": ', "id": "{id}"}', "id_length": 9},
         "v11": {"call_begin": "[TOOL_CALLS]", "name_end": "[CALL_ID]{id}[ARGS]", "id_length": 9},
     }
-    if version == "v13":
+    if version in ("v13", "v15"):
         assert form is TOOL_FORMATS["mistral"]
     for name, value in expected.get(version, {}).items():
         assert getattr(form, name) == value
@@ -78,7 +78,10 @@ def mistral_template(version: str) -> str:
     from mistral_common.integrations.chat_templates.template_generator import TemplateConfig, build_chat_template
     from mistral_common.tokens.tokenizers.base import TokenizerVersion
 
-    return build_chat_template(TemplateConfig(version=TokenizerVersion(version)))
+    efforts: dict[str, Any] = {"reasoning_effort_values": ("none", "high"), "reasoning_effort_default": "none"}
+    return build_chat_template(
+        TemplateConfig(version=TokenizerVersion(version), **(efforts if version == "v15" else {}))
+    )
 
 
 def test_what_is_derived_from_a_template_of_a_known_format_is_that_format() -> None:

@@ -70,6 +70,26 @@ def test_an_error_shows_the_renderings() -> None:
     assert str(raised.value).count("zq_alpha(pxa=") == 2
 
 
+def test_an_error_shows_two_renderings_of_strings_that_are_not_explained() -> None:
+    escaped = JSON.template().replace("| tojson }}", "| tojson | e }}")
+    with pytest.raises(ConfigurationError, match="written neither as it is nor as in JSON") as raised:
+        ToolFormat.from_chat_template(escaped)
+    assert str(raised.value).count("{&#34;pxa&#34;: ") == 2
+    assert str(raised.value).count("&#34;pyb&#34;: ") == 1
+
+
+def test_an_error_of_the_proof_shows_what_the_derived_format_writes() -> None:
+    # With an argument named `limit`, which no probe has, there is a space more.
+    other = JSON.template().replace(
+        "{{ c.function.name }}", "{{ ' ' if 'limit' in c.function.arguments }}{{ c.function.name }}"
+    )
+    with pytest.raises(ConfigurationError, match="are not of the derived format from character") as raised:
+        ToolFormat.from_chat_template(other)
+    rendered, written = str(raised.value).partition("The template rendered\n")[2].split("\nThe derived format writes\n")
+    rendered, written = rendered.strip(), written.partition("\nGive a ToolFormat")[0].strip()
+    assert rendered.replace('"name": " ', '"name": "') == written != rendered
+
+
 @pytest.mark.parametrize("given", [None, 5, SimpleNamespace(), SimpleNamespace(chat_template=None)])
 def test_what_is_not_a_template_is_refused(given: object) -> None:
     with pytest.raises(ConfigurationError, match="has no text as `chat_template`"):

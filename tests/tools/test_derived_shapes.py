@@ -73,6 +73,16 @@ def test_calls_without_a_function_and_texts_as_parts_are_rendered() -> None:
     assert ToolFormat.from_chat_template(parts).call_begin == '<call>{"name": "'
 
 
+def test_calls_of_a_turn_that_is_not_the_last_are_rendered() -> None:
+    # A turn that comes last is one to be continued: its calls are left out.
+    template = JSON.template().replace("m.tool_calls", "([] if loop.last else m.tool_calls)")
+    assert "[] if loop.last" in template
+    form = ToolFormat.from_chat_template(template)
+    assert (form.verified, form.call_begin, form.call_end) == (True, '<call>{"name": "', "}</call>")
+    calls = [ToolCall("ping", {}), ToolCall("get_weather", {"city": "Bonn"})]
+    assert same(Tools(TOOLS, form).parse(JSON.text(calls)).calls, calls)
+
+
 def test_a_message_of_its_own_after_reasoning_is_a_part_of_the_end_of_reasoning() -> None:
     """The way of gpt-oss: each part of a turn is a message with its own head."""
     template = (

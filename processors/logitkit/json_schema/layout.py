@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 Whitespace = Literal["compact", "spaced", "bounded"]
-MemberOrder = Literal["schema", "sorted", "sorted_ignoring_case"]
+MemberOrder = Literal["schema", "sorted", "sorted_ignoring_case", "any"]
 
 WIDEST_INDENT = 32
 
@@ -71,7 +71,7 @@ def ordered(names: list[str], order: MemberOrder) -> list[str]:
         >>> ordered(["b", "C", "a"], "sorted"), ordered(["b", "C", "a"], "sorted_ignoring_case")
         (['C', 'a', 'b'], ['a', 'b', 'C'])
     """
-    if order == "schema":
+    if order in ("schema", "any"):
         return names
     return sorted(names, key=str.lower if order == "sorted_ignoring_case" else None)
 
@@ -89,7 +89,7 @@ class Layout:
         whitespace: `compact`, none at all; `spaced`, one space or none after a comma and a colon; `bounded`, where `json.dumps`
             may put some: after an opening bracket and before a closing one a newline and up to 32 spaces, after a comma that or
             one space, after a colon one space; or none.
-        any_order: Whether members may come in any order, or only in that of the schema.
+        any_order: Whether members may come in any order, or only in `member_order`.
         blocks: Whether many items or members are written in blocks that are called.
         within_tokens: Whether a text that has begun must be completed within a number of tokens.
         forgets: Where it is that a row cannot remember items of arrays, as an error says it; None: it can.
@@ -97,6 +97,7 @@ class Layout:
         literals: How null, true and false are written.
         strings: How strings are written.
         member_order: In which order members come that have a listed name; `"sorted_ignoring_case"` as in Jinja's `dictsort`.
+            `"any"` is the same as `any_order`.
     """
 
     whitespace: Whitespace = "compact"
@@ -115,6 +116,7 @@ class Layout:
     closing: dict[str, Node] = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "any_order", self.any_order or self.member_order == "any")
         lines = self.whitespace == "bounded"
         line = Alternate((Empty(), _NEWLINE)) if lines else Empty()
         space = Empty() if self.whitespace == "compact" else Alternate((Empty(), _SPACE))
@@ -124,6 +126,11 @@ class Layout:
         object.__setattr__(self, "comma", concatenate([literal(","), gap]))
         object.__setattr__(self, "colon", concatenate([literal(":"), space]))
         object.__setattr__(self, "closing", {end: concatenate([line, literal(end)]) for end in "}]"})
+
+    @property
+    def any_order_option(self) -> str:
+        """The option that allows members in any order, as an error names it."""
+        return "member_order='any'" if self.member_order == "any" else "any_order"
 
     @property
     def as_texts(self) -> bool:

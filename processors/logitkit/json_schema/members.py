@@ -18,6 +18,7 @@ from logitkit.json_schema.plan import Names, Plan
 from logitkit.patterns.syntax import Node
 
 __all__ = [
+    "FEW_NAMES",
     "MOST_NAMES",
     "Counts",
     "Fails",
@@ -114,8 +115,9 @@ def too_few_listed(bound: Count, missing: int, forgets: str | None) -> Unsupport
     )
 
 
-# The most listed names of which all sets have states.
+# The most listed names of which all sets have states; and in lists of tools, where a row can remember names.
 MOST_NAMES = 8
+FEW_NAMES = 3
 
 
 class _State(NamedTuple):
@@ -155,7 +157,7 @@ def any_order_plan(
     Raises:
         UnsupportedSchema: There are too many listed names, or a bound cannot be kept exactly.
     """
-    _check_listed(counts, members, others, layout.forgets_names)
+    _check_listed(counts, members, others, layout)
     required = sum(1 << index for index, member in enumerate(members) if member.required)
     plan = Plan()
     start = plan.state("start")
@@ -209,17 +211,15 @@ def _may_end(state: _State, counts: tuple[Count, ...], needs: list[tuple[int, in
     return enough and kept and state.written & required == required and all(state.fails)
 
 
-def _check_listed(
-    counts: tuple[Count, ...], members: list[Member], others: list[Member], forgets_names: str | None
-) -> None:
+def _check_listed(counts: tuple[Count, ...], members: list[Member], others: list[Member], layout: Layout) -> None:
     if len(members) > MOST_NAMES:
-        where = forgets_names or "with 'dependentRequired', or limits on some names only"
+        where = layout.forgets_names or "with 'dependentRequired', or limits on some names only"
         raise UnsupportedSchema(
-            f"with any_order, an object has {len(members)} listed names; {where}, a row cannot remember them, and each set of "
-            f"them would need a state of its own; allowed are {MOST_NAMES}. Leave out any_order, which then is the order of the "
-            "schema"
+            f"with {layout.any_order_option}, an object has {len(members)} listed names; {where}, a row cannot remember them, "
+            f"and each set of them would need a state of its own; allowed are {MOST_NAMES}. Leave out {layout.any_order_option}: "
+            "then members come in the order of the schema"
         )
     for place, bound in enumerate(counts):
         listed = sum(member.required and member.counted[place] for member in members)
         if bound.minimum - listed > 1 and any(member.counted[place] for member in others):
-            raise too_few_listed(bound, bound.minimum - listed, "with 'any_order'")
+            raise too_few_listed(bound, bound.minimum - listed, f"with {layout.any_order_option}")

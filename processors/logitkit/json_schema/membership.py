@@ -112,7 +112,7 @@ class Membership:
 
     def in_order(self, conjunction: Conjunction, value: Any, order: MemberOrder = "schema") -> Any:
         """Return a value with the members of its objects in an order in which a mask allows them, if the value satisfies it."""
-        if not isinstance(value, dict | list):
+        if order == "any" or not isinstance(value, dict | list):
             return value
         spend(VALUE_STEPS)
         values = self._reader.values(conjunction)

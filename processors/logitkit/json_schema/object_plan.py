@@ -8,6 +8,7 @@ from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_b
 from logitkit.json_schema.layout import Layout, literal, ordered, quoted
 from logitkit.json_schema.member_names import cut_by_names, names_and_others, possible_names
 from logitkit.json_schema.members import (
+    FEW_NAMES,
     MOST_NAMES,
     Counts,
     Fails,
@@ -65,7 +66,9 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout, remembers: b
     number = {name: i for i, name in enumerate(possible)}
     needs = [(number[name], number[needed]) for name, needed in objects.needs if name in number]
     if layout.any_order:
-        if len(members) > MOST_NAMES and remembers and not (needs or objects.failing) and _count_all(objects.counts):
+        # A list of tools has many objects, whose sets of names would be too many states together.
+        most = FEW_NAMES if layout.member_order == "any" else MOST_NAMES
+        if len(members) > most and remembers and not (needs or objects.failing) and _count_all(objects.counts):
             return _remembered_order(objects.counts, members, others, layout)
         return any_order_plan(objects.counts, objects.failing, members, others, needs, layout)
     return _Writer(objects.counts, objects.failing, members, others, needs, layout, remembers).plan()

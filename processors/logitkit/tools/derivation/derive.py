@@ -86,6 +86,7 @@ class Way:
         content: The text of a turn with calls only.
         as_parts: Whether texts are lists of parts.
         is_flat: Whether a call has its name and arguments directly, not in a `function`.
+        is_followed: Whether another question follows.
     """
 
     as_text: bool = False
@@ -93,6 +94,7 @@ class Way:
     content: str | None = ""
     as_parts: bool = False
     is_flat: bool = False
+    is_followed: bool = False
 
 
 _WAYS = (
@@ -100,6 +102,7 @@ _WAYS = (
     *(Way(as_text, NAMED_IDS) for as_text in (False, True)),
     *(Way(as_text, is_flat=True) for as_text in (False, True)),
     *(Way(as_text, as_parts=True) for as_text in (False, True)),
+    *(Way(as_text, is_followed=True) for as_text in (False, True)),
 )
 
 
@@ -125,7 +128,8 @@ def derived(renderer: TemplateRenderer, special: Mapping[str, str], names: froze
         try:
             if str(FULL) in reply_of(found["one"]):
                 # The template expects text.
-                raise not_derived("arguments are written as Python shows a dict", reply_of(found["one"]))
+                what = "arguments are written as Python shows a dict"
+                raise not_derived(what, reply_of(found["one"]), reply_of(found["empty"]))
             return _of(found, way, names)
         except ConfigurationError as error:
             problems.append(error)
@@ -147,6 +151,7 @@ def _rendered(renderer: TemplateRenderer, way: Way, special: Mapping[str, str]) 
             content=way.content if probe.content == "" else probe.content,
             as_parts=way.as_parts,
             is_flat=way.is_flat,
+            is_followed=way.is_followed,
         ).variables(way.as_text, special)
         for probe in PROBES.values()
     ]

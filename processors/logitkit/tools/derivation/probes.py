@@ -10,6 +10,7 @@ from typing import Any
 __all__ = [
     "ANSWER",
     "FIRST",
+    "FOLLOWING",
     "FULL",
     "IDS",
     "LONG_IDS",
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 # Words that no template has in it.
-USER, ANSWER, PREAMBLE, REASONING = "Zuser7q", "Zanswer7q", "Zbefore7q", "Zthought7q"
+USER, ANSWER, PREAMBLE, REASONING, FOLLOWING = "Zuser7q", "Zanswer7q", "Zbefore7q", "Zthought7q", "Znext7q"
 NAMES = ("zq_alpha", "vk_beta", "wj_gamma")
 # The third comes after the first in an order that ignores case, and before it otherwise.
 FIRST, SECOND, UPPER = "pxa", "pyb", "Pzc"
@@ -107,6 +108,7 @@ class Conversation:
         is_prompt: Whether the turn is still to be written.
         as_parts: Whether texts are lists of parts, as for models that read pictures.
         is_flat: Whether a call has its name and arguments directly, not in a `function`.
+        is_followed: Whether another question follows. Some templates take a turn that comes last for one that is to be continued.
         tools: The tools.
     """
 
@@ -118,6 +120,7 @@ class Conversation:
     is_prompt: bool = False
     as_parts: bool = False
     is_flat: bool = False
+    is_followed: bool = False
     tools: Sequence[Mapping[str, Any]] = field(default_factory=lambda: TOOLS, repr=False)
 
     def variables(self, as_text: bool, special: Mapping[str, str]) -> dict[str, Any]:
@@ -138,6 +141,8 @@ class Conversation:
             if self.reasoning is not None:
                 turn[self.reasoning_key] = self.reasoning
             messages.append(turn)
+            if self.is_followed:
+                messages.append({"role": "user", "content": self._content(FOLLOWING)})
         return {
             "messages": messages,
             "tools": list(self.tools),

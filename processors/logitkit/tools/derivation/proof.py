@@ -96,13 +96,14 @@ def proved(renderer: TemplateRenderer, found: Derived, special: Mapping[str, str
             ids=_ids(draw, found, calls),
             as_parts=found.way.as_parts,
             is_flat=found.way.is_flat,
+            is_followed=found.way.is_followed,
             tools=_SCHEMAS,
         ).variables(found.way.as_text, special)
         for calls in sets
     ]
     judge = _Judge(form)
     for calls, rendered in zip(sets, renderer.render(asked), strict=True):
-        text = _text_of(rendered, found, calls)
+        text = _text_of(rendered, found, calls, judge)
         judge.accepts(text, calls)
         judge.refuses_changed(text, calls, draw)
 
@@ -139,12 +140,16 @@ def _ids(draw: random.Random, found: Derived, calls: Sequence[ProbeCall]) -> tup
     return tuple("".join(draw.choices("abcXYZ019", k=9)) for _ in calls)
 
 
-def _text_of(rendered: Rendered, found: Derived, calls: Sequence[ProbeCall]) -> str:
+def _text_of(rendered: Rendered, found: Derived, calls: Sequence[ProbeCall], judge: _Judge) -> str:
     reply = reply_of(rendered)
     text = found.parts.calls_in(reply)
     if text is None:
         shown = json.dumps([(call.name, call.arguments) for call in calls], ensure_ascii=False)
-        raise not_derived(f"the calls {shown} are written in another way ({rendered.error or 'see below'})", reply)
+        raise not_derived(
+            f"the calls {shown} are written in another way ({rendered.error or 'see below'})",
+            reply,
+            written=judge.written(calls),
+        )
     return text
 
 
@@ -164,12 +169,13 @@ class _Judge:
         if turn.outside_at is not None or turn.problem is not None or turn.text.strip():
             place = turn.outside_at if turn.outside_at is not None else turn.broken_at
             raise not_derived(
-                f"the calls are not of the derived format from character {place} on", text, self.written(calls)
+                f"the calls are not of the derived format from character {place} on", text, written=self.written(calls)
             )
         if not _equal(turn.calls, wanted):
             read = json.dumps([(call.name, call.arguments) for call in turn.calls], ensure_ascii=False)
             meant = json.dumps(wanted, ensure_ascii=False)
-            raise not_derived(f"the calls {meant} would be read as {read}", text)
+            what = f"the calls {meant} would be read as {read}"
+            raise not_derived(what, text, written=self.written(calls))
 
     def refuses_changed(self, text: str, calls: Sequence[ProbeCall], draw: random.Random) -> None:
         """Check that a text is refused with one byte of a marker changed, unless it is then read as other calls."""
@@ -183,7 +189,8 @@ class _Judge:
             return
         turn = self.tools.parse(changed)
         if turn.complete and _equal(turn.calls, [(call.name, dict(call.arguments)) for call in calls]):
-            raise not_derived(f"with character {at} changed, the same calls are still accepted", text, changed)
+            what = f"with character {at} changed to {other!r}, the same calls are still accepted"
+            raise not_derived(what, text)
 
     def allows(self, text: str) -> bool:
         """Whether the constraint allows a text as a whole turn."""

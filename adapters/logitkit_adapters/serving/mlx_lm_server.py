@@ -148,8 +148,13 @@ def _check_arguments(prompt: list[int], args: Any, columns: int | None) -> None:
         columns: The number of columns of the model's logits, or None if unknown.
 
     Raises:
-        ConfigurationError: The prompt is empty, an id or number is beyond the model's tokens, or the engine cannot count as far.
+        ConfigurationError: The prompt is empty or not token ids, an id or number is beyond the model's tokens, or the engine
+            cannot count as far.
     """
+    if not isinstance(prompt, list) or not all(isinstance(token, int) for token in prompt[:1]):
+        raise ConfigurationError(
+            "the prompt is not a list of token ids; leave return_tensors and the like out of chat_template_kwargs"
+        )
     if len(prompt) == 0:
         raise ConfigurationError("the prompt is empty; give a text with at least one token")
     for name in ("repetition", "presence", "frequency"):

@@ -86,6 +86,12 @@ def test_rows_with_a_processor_each_are_as_they_are_alone() -> None:
     assert {row.finished.partition(" ")[0] for row in found} >= {"closed", "stop:"}
 
 
+def test_a_list_without_processors_leaves_the_options_of_the_engine_alone() -> None:
+    prompts, options = [PROMPT, PROMPT[:3]], {"min_length": 14, "do_sample": False}
+    wanted = generate(model(), None, prompts, None, max_new_tokens=8, **options).token_ids
+    assert generate(model(), None, prompts, [None, None], max_new_tokens=8, **options).token_ids == wanted
+
+
 @pytest.mark.parametrize(
     ("rows", "said"),
     [

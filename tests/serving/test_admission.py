@@ -16,6 +16,13 @@ from logitkit_adapters.serving.requests import ServedRequest
 
 VOCABULARY = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])
 SCHEMA = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"]}
+SAVE = {
+    "type": "function",
+    "function": {
+        "name": "save",
+        "parameters": {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}},
+    },
+}
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["processes", "thread"])
@@ -70,6 +77,18 @@ def test_verdicts(admission: Admission) -> None:
             {"json_schema": {"schema": {"$ref": "http://x/y"}}, "top_k": 5},
             {"json_schema": "response_format"},
             'nothing is fetched; give "resources": {"http://x/y": ...} beside the schema, or put the schema',
+            "response_format",
+        ),
+        (
+            {"tools": {"tools": [SAVE], "format": "hermes"}, "top_k": 5},
+            {"tools": "tools"},
+            "tools: 'pattern' at tools['save']#/properties/a: missing )",
+            "tools",
+        ),
+        (
+            {"json_schema": {"schema": SCHEMA}, "regex": "("},
+            {"json_schema": "response_format"},
+            "missing )",
             "logitkit",
         ),
     ],

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
+import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -97,6 +101,11 @@ def test_a_model_that_is_not_there(server: Server) -> None:
             {"extra_body": {"repetition_penalty": 1.1, "repetition_context_size": 2**40}},
             "repetition_context_size is 10995",
         ),
+        ({"extra_body": {"xtc_probability": 0.5, "xtc_threshold": 0.7}}, "xtc_threshold is 0.7; allowed are"),
+        ({"extra_body": {"top_k": True}}, "top_k is true; give an integer"),
+        ({"temperature": 2**70}, "temperature is an integer of 71 bits"),
+        ({"frequency_penalty": 2**70}, "frequency_penalty is an integer of 71 bits"),
+        ({"extra_body": {"repetition_penalty": 10**400}}, "repetition_penalty is an integer of 1329 bits"),
     ],
 )
 def test_a_request_that_would_end_the_server_is_refused(server: Server, asked: dict[str, Any], message: str) -> None:
@@ -109,6 +118,51 @@ def test_a_request_that_would_end_the_server_is_refused(server: Server, asked: d
         assert caught.value.status_code == status
         assert message in str(caught.value.body)
     assert server.chat(max_tokens=2).choices
+
+
+@only_mlx_lm
+@pytest.mark.parametrize("name", ["temperature", "min_p", "xtc_threshold"])
+def test_an_option_that_is_not_a_number_does_not_end_the_server(server: Server, name: str) -> None:
+    """Python's JSON has `NaN`, which passes the engine's own checks."""
+    body = {"prompt": "x", "max_tokens": 2, "temperature": 1, "top_k": 5000, "xtc_probability": 0.5}
+    if name != "temperature":
+        del body["top_k"]
+    given = urllib.request.Request(
+        f"{server.url}/v1/completions",
+        json.dumps({**body, name: math.nan}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(given, timeout=60)
+    caught.value.close()
+    assert caught.value.code == 404
+    assert server.chat(max_tokens=2).choices
+
+
+@only_mlx_lm
+@pytest.mark.parametrize(("ours", "status"), [({}, 404), ({"logitkit": {"regex": "a{9}"}}, 400)])
+def test_a_chat_template_that_returns_a_tensor_does_not_end_the_server(
+    server: Server, ours: dict[str, Any], status: int
+) -> None:
+    with pytest.raises(openai.APIStatusError) as caught:
+        server.chat(extra_body={"chat_template_kwargs": {"return_tensors": "np"}, **ours})
+    assert caught.value.status_code == status
+    assert "the prompt is not a list of token ids; leave return_tensors" in str(caught.value.body)
+    assert server.chat(max_tokens=2).choices
+
+
+@only_mlx_lm
+def test_options_that_the_engine_does_not_use_are_not_refused(server: Server) -> None:
+    unused = {"repetition_context_size": 2**40, "top_k": 5000, "xtc_threshold": 0.7, "min_p": 1.0}
+    assert server.chat(max_tokens=2, extra_body=unused).choices
+    used = {
+        "repetition_penalty": 1.1,
+        "repetition_context_size": 0,
+        "top_k": 1279,
+        "xtc_probability": 0.5,
+        "min_p": 0.1,
+    }
+    assert server.chat(max_tokens=2, temperature=1.0, seed=0, logit_bias={"-1": 1}, extra_body=used).choices
 
 
 def test_a_processor_that_fails_ends_its_own_row() -> None:

@@ -152,7 +152,8 @@ def _processors(
             "logitkit.chain makes one processor of several"
         )
     each = processors_for(given, tokenizer, seen, vocabulary, closing=True)
-    return each, [*each.processors]
+    # Without any, the engine's own options stay allowed.
+    return each if any(one is not None for one in given) else None, [*each.processors]
 
 
 class _BatchGeneration:

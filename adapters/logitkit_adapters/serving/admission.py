@@ -42,6 +42,9 @@ __all__ = ["Admission"]
 # The configuration itself, in messages about it.
 CONFIG = re.compile(r"\bconfig(?=\[| has | is )|^config(?=: )")
 
+# How messages about a place in a schema begin, by the kind of the configuration that the schema is in.
+PLACES = {"json_schema": re.compile(r"'[^']+' at #"), "tools": re.compile(r"'[^']+' at tools\[")}
+
 FORKS = hasattr(os, "fork") and sys.platform != "darwin"
 
 
@@ -171,10 +174,9 @@ def _refused(message: str, asked: ServedRequest) -> RefusedRequest:
     for kind, field in asked.names.items():
         if f"config[{kind!r}]" in message:
             return RefusedRequest(message.replace(f"config[{kind!r}]", field), field)
-    if asked.configs[-1].keys() == asked.names.keys():
-        # Nothing but these fields can be meant.
-        (field,) = asked.names.values()
-        return RefusedRequest(f"{field}: {message}", field)
+        # Either nothing else can be meant, or the place in the schema says it.
+        if asked.configs[-1].keys() == {kind} or PLACES[kind].match(message):
+            return RefusedRequest(f"{field}: {message}", field)
     return RefusedRequest(CONFIG.sub("logitkit", message), "logitkit")
 
 

@@ -8,6 +8,7 @@ prompt are known. Its answer is written by `MlxLmAnswer`, in the engine's own fo
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -38,6 +39,9 @@ PATHS = ("/v1/completions", "/v1/chat/completions", "/chat/completions")
 
 # The largest number of tokens that an array of the engine can have.
 MOST_TOKENS = 2**31 - 1
+
+# The largest threshold of the engine's XTC sampling.
+MOST_XTC_THRESHOLD = 0.5
 
 # The attribute of `GenerationArguments.logits` with which the request of ours goes to the thread that generates.
 ASKED = "logitkit"
@@ -144,25 +148,51 @@ def _check_arguments(prompt: list[int], args: Any, columns: int | None) -> None:
         columns: The number of columns of the model's logits, or None if unknown.
 
     Raises:
-        ConfigurationError: The prompt is empty, an id or number is beyond the model's tokens, or the engine cannot count as far.
+        ConfigurationError: The prompt is empty or not token ids, an id or number is beyond the model's tokens, or the engine
+            cannot count as far.
     """
+    if not isinstance(prompt, list) or not all(isinstance(token, int) for token in prompt[:1]):
+        raise ConfigurationError(
+            "the prompt is not a list of token ids; leave return_tensors and the like out of chat_template_kwargs"
+        )
     if len(prompt) == 0:
         raise ConfigurationError("the prompt is empty; give a text with at least one token")
     for name in ("repetition", "presence", "frequency"):
-        size = getattr(args.logits, f"{name}_context_size")
-        if size > MOST_TOKENS:
+        penalty, size = getattr(args.logits, f"{name}_penalty"), getattr(args.logits, f"{name}_context_size")
+        _check_number(f"{name}_penalty", penalty)
+        if penalty != 0 and size > MOST_TOKENS:
             raise ConfigurationError(f"{name}_context_size is {size}; allowed are numbers up to {MOST_TOKENS}")
     if args.seed is not None and not 0 <= args.seed < 2**64:
         raise ConfigurationError(f"seed is {args.seed}; allowed are integers from 0 to 2**64 - 1")
-    if columns is None:
-        return
-    wrong = [token for token in args.logits.logit_bias or {} if not -columns <= token < columns]
-    if wrong:
-        raise ConfigurationError(f"logit_bias has the token id {wrong[0]}; allowed are ids from 0 to {columns - 1}")
-    if args.sampling.temperature > 0 and args.sampling.top_k >= columns:
+    for token in args.logits.logit_bias or ():
+        if columns is not None and not -columns <= token < columns:
+            raise ConfigurationError(f"logit_bias has the token id {token}; allowed are ids from 0 to {columns - 1}")
+    if args.sampling.temperature != 0:
+        _check_sampling(args.sampling, columns)
+
+
+def _check_sampling(sampling: Any, columns: int | None) -> None:
+    """Refuse options of sampling that the engine checks only while it samples, or not at all."""
+    _check_number("temperature", sampling.temperature)
+    if sampling.top_k is True:
+        raise ConfigurationError("top_k is true; give an integer")
+    if columns is not None and sampling.top_k >= columns:
         raise ConfigurationError(
-            f"top_k is {args.sampling.top_k}; allowed are numbers below {columns}, the number of the model's tokens"
+            f"top_k is {sampling.top_k}; allowed are numbers below {columns}, the number of the model's tokens"
         )
+    # NaN, which Python reads in JSON, has passed the engine's checks.
+    if math.isnan(sampling.min_p):
+        raise ConfigurationError("min_p is nan; allowed are numbers from 0 to 1")
+    if sampling.xtc_probability > 0 and not 0 <= sampling.xtc_threshold <= MOST_XTC_THRESHOLD:
+        raise ConfigurationError(
+            f"xtc_threshold is {sampling.xtc_threshold}; allowed are numbers from 0 to {MOST_XTC_THRESHOLD}"
+        )
+
+
+def _check_number(name: str, value: float) -> None:
+    """Refuse an integer that has more than 64 bits."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ConfigurationError(f"{name} is an integer of {value.bit_length()} bits; allowed are up to 63 bits")
 
 
 class ArgumentsKnown(BaseException):

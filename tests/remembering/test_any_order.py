@@ -246,7 +246,7 @@ def test_a_bound_above_the_number_of_names_needs_no_states() -> None:
 
 def test_a_constraint_that_remembers_names_is_not_a_part_of_another_one() -> None:
     constraint = lk.JsonSchema(closed([f"n{i}" for i in range(9)]), vocabulary(), any_order=True)
-    with pytest.raises(ConfigurationError, match=r"objects whose names must \('minProperties', any_order\)"):
+    with pytest.raises(ConfigurationError, match=r"objects whose names must \('minProperties', any_order, "):
         lk.ForcedPrefix("{", vocabulary(), then=constraint)
 
 

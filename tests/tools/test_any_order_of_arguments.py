@@ -133,5 +133,13 @@ def test_a_configuration_and_limits() -> None:
             Tools(many, any_order(FORMATS[refused])).constraint(vocabulary(FORMATS[refused]))
     with pytest.raises(UnsupportedSchema, match=f"{wrong}.*"):
         Tools(many, form).constraint(vocabulary(form), closing=300)
+    distinct = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
+    items = [{"name": "f", "parameters": {"type": "object", "properties": {"a": distinct}}}]
+    with pytest.raises(
+        UnsupportedSchema, match=r"'uniqueItems' at .*/a: with member_order='any', a row cannot remember"
+    ):
+        Tools(items, form).constraint(vocabulary(form))
+    with pytest.raises(LogitkitError, match=r"\('minProperties', any_order, member_order='any'\)"):
+        lk.ForcedPrefix("{", vocabulary(form), then=constraint)
     with pytest.raises(LogitkitError, match=r"'random' is not allowed; allowed are .*'any'"):
         replace(form, member_order="random")  # type: ignore[arg-type]

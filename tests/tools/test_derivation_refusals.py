@@ -16,7 +16,7 @@ from logitkit import ToolCall, ToolFormat, Tools
 from logitkit.errors import ConfigurationError
 from logitkit.tools.derivation import from_template, proof, rendering, turn_parts
 from logitkit.tools.derivation.derive import derived
-from logitkit.tools.derivation.probes import ProbeCall
+from logitkit.tools.derivation.probes import FOLLOWING, ProbeCall
 from logitkit.tools.derivation.rendering import TemplateRenderer
 from logitkit.tools.formats import TOOL_FORMATS
 from tests.tools.turns import TOOLS
@@ -88,6 +88,35 @@ def test_an_error_of_the_proof_shows_what_the_derived_format_writes() -> None:
     rendered, written = str(raised.value).partition("The template rendered\n")[2].split("\nThe derived format writes\n")
     rendered, written = rendered.strip(), written.partition("\nGive a ToolFormat")[0].strip()
     assert rendered.replace('"name": " ', '"name": "') == written != rendered
+
+
+def with_text_after(calls: str) -> str:
+    """A template that ends turns with calls with another text than all others."""
+    template = (
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in CALLS %}"
+        "<call>{{ c.function.name }} {{ c.function.arguments | tojson }}</call>{% endfor %}"
+        "{{ 'OWN' if m.tool_calls else '<|end|>' }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    return template.replace("CALLS", calls)
+
+
+def test_no_question_follows_calls_that_are_written_in_the_last_turn() -> None:
+    # With one, both renderings would share only its text, and `OWN` would be a part of the calls.
+    with pytest.raises(ConfigurationError, match="it is not clear what ends a turn with calls") as raised:
+        ToolFormat.from_chat_template(with_text_after("m.tool_calls or []"))
+    assert FOLLOWING not in str(raised.value)
+
+
+def test_what_ends_a_turn_before_another_question_is_not_a_part_of_the_calls() -> None:
+    template = with_text_after("([] if loop.last else m.tool_calls or [])")
+    for end in ("OWN", "<|own|>"):
+        with pytest.raises(
+            ConfigurationError, match="before another question does not end as an answer does"
+        ) as raised:
+            ToolFormat.from_chat_template(template.replace("OWN", end))
+        assert f"</call>{end}<|user|>{FOLLOWING}<|end|>" in str(raised.value)
+    form = ToolFormat.from_chat_template(template.replace("OWN", "<|end|>"))
+    assert (form.verified, form.call_end, form.calls_end) == (True, "</call>", "")
 
 
 @pytest.mark.parametrize("given", [None, 5, SimpleNamespace(), SimpleNamespace(chat_template=None)])

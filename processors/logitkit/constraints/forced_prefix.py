@@ -88,8 +88,9 @@ def check_part(name: str, given: object, vocabulary: Vocabulary | None = None, l
     if isinstance(given, Constraint) and given.automaton.remembers is not None:
         raise ConfigurationError(
             f"{name} is a {type(given).__name__} with arrays whose items must differ ('uniqueItems'), or objects whose names "
-            "must ('minProperties', any_order), which a row remembers, so it cannot be a part of another constraint; write the "
-            "whole text as one language, as in languages.sequence(any_text(until='</think>'), json_schema(S))"
+            "must ('minProperties', any_order, member_order='any'), which a row remembers, so it cannot be a part of another "
+            "constraint; write the whole text as one language, as in languages.sequence(any_text(until='</think>'), "
+            "json_schema(S)), or leave out the keyword or option"
         )
     if isinstance(given, Constraint) and not last and not given.has_finite_automaton:
         raise ConfigurationError(

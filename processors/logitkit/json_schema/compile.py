@@ -80,8 +80,9 @@ def schema_grammar(
     # A row may get stuck if too few tokens are left for another item.
     forgets = "in one language with a grammar" if not fragments else "with 'closing'" if closing else forgets
     # Equal items could be written in several orders, and a row could get stuck after members that leave no others.
+    in_any_order = Layout(whitespace, any_order, member_order=member_order)
     forgets_items = (
-        "with 'any_order'" if (any_order or member_order == "any") and fragments and not closing else forgets
+        f"with {in_any_order.any_order_option}" if in_any_order.any_order and fragments and not closing else forgets
     )
     left_out = LeftOut(lax, limits.work, advises=True)
     references = References.of(schema, left_out, resources)

@@ -63,6 +63,6 @@ def _check_has_values(tensor: Tensor) -> None:
     if torch.compiler.is_dynamo_compiling() or isinstance(tensor, FakeTensor):
         raise ProcessorError(
             "this constraint has arrays whose items must differ ('uniqueItems'), or objects whose names must ('minProperties', "
-            "any_order), which a row remembers on the host, so its steps cannot be part of a compiled graph; run them eagerly, "
-            "or leave the keyword or any_order out"
+            "any_order, member_order='any'), which a row remembers on the host, so its steps cannot be part of a compiled graph; "
+            "run them eagerly, or leave out the keyword or option"
         )

@@ -41,6 +41,7 @@ __all__ = ["Derived", "Way", "derived"]
 _FULL = [ProbeCall(name, FULL) for name in NAMES]
 _EMPTY = [ProbeCall(name, {}) for name in NAMES]
 _STRING = ProbeCall(NAMES[0], {FIRST: STRING})
+_NO_CALLS = "the template does not write calls"
 # Chats that are rendered to find the calls, and then what is asked of the way in which the arguments are given.
 PROBES: Mapping[str, Conversation] = {
     "prompt": Conversation(is_prompt=True),
@@ -118,14 +119,18 @@ def derived(renderer: TemplateRenderer, special: Mapping[str, str], names: froze
         ConfigurationError: A part cannot be derived.
     """
     problems: list[ConfigurationError] = []
-    writes_dicts = False
+    writes_dicts = writes_last_calls = False
     for way in _WAYS:
         if way.as_text and writes_dicts:
             # It writes text in another way than arguments.
             continue
+        if way.is_followed and writes_last_calls:
+            # Such a turn ends where the rendering does, so nothing needs to follow it.
+            continue
         found = _rendered(renderer, way, special)
         writes_dicts = writes_dicts or (not way.as_text and _writes_dicts(found))
         try:
+            writes_last_calls = writes_last_calls or NAMES[0] in reply_of(found["one"])
             if str(FULL) in reply_of(found["one"]):
                 # The template expects text.
                 what = "arguments are written as Python shows a dict"
@@ -133,8 +138,19 @@ def derived(renderer: TemplateRenderer, special: Mapping[str, str], names: froze
             return _of(found, way, names)
         except ConfigurationError as error:
             problems.append(error)
-    # Text that a template writes says more than that it could not be rendered.
-    raise next((error for error in problems if "could not be rendered" not in str(error)), problems[0])
+    raise min(problems, key=_silence)
+
+
+def _silence(problem: ConfigurationError) -> int:
+    """Return how little an error says: text that a template writes says more than that there are no calls in it."""
+    says_little = (_NO_CALLS, "could not be rendered")
+    return max((rank for rank, text in enumerate(says_little, 1) if text in str(problem)), default=0)
+
+
+def _ends_alike(parts: TurnParts) -> bool:
+    """Whether a turn with calls ends as an answer does, but for white space."""
+    end, other = parts.end.lstrip(), parts.answer_end.lstrip()
+    return end == other or (first_tag(end) is not None and first_tag(end) == first_tag(other))
 
 
 def _writes_dicts(found: Mapping[str, Rendered]) -> bool:
@@ -168,8 +184,12 @@ def _of(found: Mapping[str, Rendered], way: Way, names: frozenset[str]) -> Deriv
             )
     replies = {name: reply_of(rendered) for name, rendered in found.items() if rendered.text is not None}
     if NAMES[0] not in replies["one"]:
-        raise not_derived("the template does not write calls", replies["one"], replies["answer"])
+        raise not_derived(_NO_CALLS, replies["one"], replies["answer"])
     parts = TurnParts.of(replies["answer"], replies["one"], replies.get("prompt", ""), NAMES[0])
+    if way.is_followed and not _ends_alike(parts):
+        # The next question hides what ends a turn with calls, so it would be taken for a part of the calls.
+        what = "a turn with calls before another question does not end as an answer does"
+        raise not_derived(what, replies["one"], replies["answer"])
     reasoning = reasoning_markers(parts, replies)
     if reasoning is not None:
         # Some templates write empty reasoning before calls.

@@ -25,7 +25,7 @@ def _faulty(self: Configurations, what: Asked) -> Verdict:
         Path(marker).touch()
         os._exit(1)
     if word == "waits-for":
-        Path(marker).with_suffix(".begun").touch()
+        Path(marker).with_suffix(".begun").write_text("\n")
         while not Path(marker).exists():
             time.sleep(0.01)
     if word == "burns-until":

@@ -88,6 +88,18 @@ class Transformers:
         return written
 
 
+def _recording(recorder: Recorder) -> Callable[[Any, Any], Any]:
+    """Return a hook of mlx-lm and mlx-vlm that lets a recorder see and change the logits."""
+    import mlx.core as mx
+
+    def recorded(_: Any, logits: Any) -> Any:
+        row = torch.from_numpy(np.array(logits)[0])
+        recorder(row)
+        return mx.array(row.numpy())[None]
+
+    return recorded
+
+
 class MlxLm:
     name = "mlx-lm"
 
@@ -107,12 +119,7 @@ class MlxLm:
 
         recorder = Recorder(tokens)
 
-        def behind(_: Any, logits: Any) -> Any:
-            row = torch.from_numpy(np.array(logits)[0])
-            recorder(row)
-            return mx.array(row.numpy())[None]
-
-        hooks: list[Any] = [logits_processor(processor, max_new_tokens=len(tokens)), behind]
+        hooks: list[Any] = [logits_processor(processor, max_new_tokens=len(tokens)), _recording(recorder)]
         for _ in generate_step(mx.array(prompt), model(), max_tokens=len(tokens), logits_processors=hooks):
             pass
         return recorder.result()
@@ -129,19 +136,12 @@ class MlxVlm:
         return [until_eos(row) for row in batch(list(prompts), hooks, max_tokens=steps)]
 
     def forced(self, prompt: list[int], tokens: Sequence[int], processor: lk.Processor[Any]) -> Tensor:
-        import mlx.core as mx
-
         from logitkit_adapters.mlx_vlm import logits_processor
         from tests.adapters.demo_mlx_vlm import WHOLE, plain
 
         recorder = Recorder(tokens)
 
-        def behind(_: Any, logits: Any) -> Any:
-            row = torch.from_numpy(np.array(logits)[0])
-            recorder(row)
-            return mx.array(row.numpy())[None]
-
-        hooks: list[Any] = [logits_processor(processor, max_new_tokens=len(tokens)), behind]
+        hooks: list[Any] = [logits_processor(processor, max_new_tokens=len(tokens)), _recording(recorder)]
         plain(prompt, hooks, max_tokens=len(tokens), **WHOLE)
         return recorder.result()
 

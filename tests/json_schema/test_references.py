@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -173,9 +172,11 @@ def test_random_documents_mean_what_jsonschema_says(drawn: Any, values: list[Any
     accepts = acceptor(schema, others)
     for value in values:
         # jsonschema reads a document of a later draft, to which one of draft 4 refers, as draft 4, and fails on `items: true`.
-        with suppress(TypeError):
+        try:
             expected = validator.is_valid(value)
-            assert accepts(canonical(value, validator)) == expected, json.dumps([schema, others])
+        except TypeError:
+            continue
+        assert accepts(canonical(value, validator)) == expected, json.dumps([schema, others])
 
 
 SCOPES = {

@@ -262,7 +262,7 @@ def _whole(answer: dict[str, Any], recorder: Recorder, chat: bool, echoed: str) 
 
 
 def _response(answer: dict[str, Any]) -> JSONResponse:
-    """Return an answer that the server does not reduce to the fields that it knows, of which reasoning is none."""
+    """Return an answer as a response of its own. From others, the server removes fields that it does not know: reasoning."""
     # Log-probabilities are numbers of numpy; those of forbidden tokens are infinite, which JSON cannot say.
     return JSONResponse(json.loads(json.dumps(answer, default=float), parse_constant=lambda _: None))
 

@@ -11,7 +11,7 @@ from logitkit.compiler.nested_grammars.nested_grammar import NestedGrammar
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.conjunction import NOTHING
 from logitkit.json_schema.document import Json
-from logitkit.json_schema.layout import AS_A_PART, Layout, MemberOrder, Whitespace
+from logitkit.json_schema.layout import AS_A_PART, Layout, MemberOrder, Whitespace, any_order_option
 from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import References
@@ -80,10 +80,8 @@ def schema_grammar(
     # A row may get stuck if too few tokens are left for another item.
     forgets = "in one language with a grammar" if not fragments else "with 'closing'" if closing else forgets
     # Equal items could be written in several orders, and a row could get stuck after members that leave no others.
-    in_any_order = Layout(whitespace, any_order, member_order=member_order)
-    forgets_items = (
-        f"with {in_any_order.any_order_option}" if in_any_order.any_order and fragments and not closing else forgets
-    )
+    option = any_order_option(any_order, member_order)
+    forgets_items = f"with {option}" if option and fragments and not closing else forgets
     left_out = LeftOut(lax, limits.work, advises=True)
     references = References.of(schema, left_out, resources)
     while True:

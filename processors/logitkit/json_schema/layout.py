@@ -23,6 +23,7 @@ __all__ = [
     "Layout",
     "MemberOrder",
     "Whitespace",
+    "any_order_option",
     "is_unicode",
     "literal",
     "ordered",
@@ -81,6 +82,16 @@ def is_unicode(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
+def any_order_option(any_order: bool, member_order: MemberOrder) -> str | None:
+    """Return the option that allows members in any order, as an error names it; None if they may not come so.
+
+    Args:
+        any_order: See `Layout`.
+        member_order: See `Layout`.
+    """
+    return "member_order='any'" if member_order == "any" else "any_order" if any_order else None
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The white space around members and items.
@@ -128,9 +139,9 @@ class Layout:
         object.__setattr__(self, "closing", {end: concatenate([line, literal(end)]) for end in "}]"})
 
     @property
-    def any_order_option(self) -> str:
-        """The option that allows members in any order, as an error names it."""
-        return "member_order='any'" if self.member_order == "any" else "any_order"
+    def any_order_option(self) -> str | None:
+        """The option that allows members in any order, as an error names it; None if they may not come so."""
+        return any_order_option(self.any_order, self.member_order)
 
     @property
     def as_texts(self) -> bool:

@@ -33,6 +33,8 @@ __all__ = ["completion_of"]
 
 # Texts nest in more ways than can be searched. Beyond this many, the costs of closing lead to a completion.
 MOST_WALKS = 5_000
+# Where items must differ, nothing but the search leads to a completion. Sets of sets have 11,000 places.
+MOST_REMEMBERING = 12_000
 
 
 def completion_of(
@@ -125,7 +127,7 @@ def _nearest(
         for after, token in successors(at, usable):
             if after.key not in came_from:
                 came_from[after.key] = (at.key, token)
-                heappush(todo, (needed.get(after.without_memory().key, MOST_WALKS), next(order), after))
+                heappush(todo, (needed.get(after.without_memory().key, MOST_REMEMBERING), next(order), after))
     return None
 
 
@@ -134,7 +136,7 @@ def _needed(walk: Walk, usable: UsableTokens) -> Mapping[Hashable, int]:
     before: dict[Hashable, list[Hashable]] = {walk.key: []}
     found: dict[Hashable, int] = {}
     todo = deque([walk] if walk.is_live else [])
-    while todo and len(before) < MOST_WALKS:
+    while todo and len(before) < MOST_REMEMBERING:
         at = todo.popleft()
         if at.may_end():
             found[at.key] = 0

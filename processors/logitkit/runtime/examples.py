@@ -57,7 +57,7 @@ def example_text(constraint: CompiledLanguage, form: ByteForm | None, seed: int)
     """Return a random text that a constraint allows: in printable ASCII as far as possible, with special tokens by name.
 
     Raises:
-        ConfigurationError: No way to complete the text is found.
+        ConfigurationError: No way to complete a text is found.
     """
     random, vocabulary = Random(seed), constraint.vocabulary  # noqa: S311
     left = -1 if isinstance(constraint.closing, bool) else constraint.closing
@@ -74,10 +74,11 @@ def example_text(constraint: CompiledLanguage, form: ByteForm | None, seed: int)
         walk = walk.after(written[-1])
     rest = completion_of(constraint, written, left)
     if rest is None:
-        text = f"{vocabulary.decode(written)!r:.80}"
-        raise ConfigurationError(
-            f"no way to complete {text} for this {type(constraint).__name__} was found; try another seed"
-        )
+        # The search gives up where items must differ and values nest deeply. A text from its beginning is found more often.
+        written = []
+        rest = completion_of(constraint, written, left)
+    if rest is None:
+        raise ConfigurationError(f"no way to complete a text of this {type(constraint).__name__} was found")
     return vocabulary.special_names.text((*written, *rest)).decode("utf-8", "replace")
 
 

@@ -159,9 +159,8 @@ class NestedGrammar:
         unmixed: The numbers of words that must stand alone: where one is read, no other text may begin like it. Compiling raises
             `WordsMixed` if other text does.
         special_tokens: The ids of special tokens. `Symbol.special_token(i)` stands for the special token at place `i`, and
-            in rules only if their names say which
-            numbers it has there. The id `OTHERS` stands for all ids without text that are not listed, and `WHOLE` for all ids
-            with text that are not. Ids below these stand for limits of tokens.
+            in rules only if their names say which numbers it has there. The id `OTHERS` stands for all ids without text that
+            are not listed, and `WHOLE` for all ids with text that are not. Ids below these stand for limits of tokens.
         token_limits: For each text of a limited number of tokens: the ids that stand for the text and for its end, and the
             greatest number of tokens.
     """

@@ -227,7 +227,7 @@ class Unfolding:
     def _check_unmixed(self, row: Row, alike: set[int]) -> None:
         """Raise `WordsMixed` if a word that must stand alone begins like text, like a call, or like all of another word.
 
-        Also if the words that must stand alone are read in so many states that they would take fewer characters written in place.
+        Or if many states read these words, and copies of them in place would take less.
         """
         texts, read = self.grammar.words, frozenset(row.words)
         unmixed = read & self.grammar.unmixed

@@ -142,7 +142,7 @@ def derived(renderer: TemplateRenderer, special: Mapping[str, str], names: froze
 
 
 def _silence(problem: ConfigurationError) -> int:
-    """Return how little an error says: text that a template writes says more than that there are no calls in it."""
+    """Return how little an error says: 0 if it shows calls, 1 if a text without calls, and 2 if nothing was rendered."""
     says_little = (_NO_CALLS, "could not be rendered")
     return max((rank for rank, text in enumerate(says_little, 1) if text in str(problem)), default=0)
 

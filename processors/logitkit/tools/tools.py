@@ -203,8 +203,9 @@ class Tools(ToolSet):
             value: The result: a value of the type, or its JSON data, as `json.loads` returns it.
 
         Returns:
-            The result as a value of the type, as pydantic reads it without conversions. If a schema is declared or nothing, the
-            value itself.
+            The result as a value of the type, as pydantic reads it without conversions. Pydantic takes an instance of a
+            dataclass or a model as it is, without a look at its fields, unless `revalidate_instances` in its configuration says
+            otherwise. If a schema is declared or nothing, the value itself.
 
         Raises:
             ConfigurationError: There is no tool with this name, or pydantic cannot read the type.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.tools.formats import TOOL_FORMATS
 from logitkit.tools.turn import ArgumentsDelta, CallDone, CallStarted, TextDelta, Turn
 from tests.examples import examples
-from tests.tools.turns import EOS, FORMATS, accepts, ids_of, ping, same, tools_of, vocabulary
+from tests.tools.turns import EOS, FORMATS, TOOLS, accepts, ids_of, ping, same, tools_of, vocabulary
 
 NAMES = list(FORMATS)
 MARKUP = [
@@ -74,10 +76,27 @@ def test_all_names_are_known() -> None:
 @settings(max_examples=examples(120), deadline=None)
 @given(calls=CALLS)
 def test_what_is_written_is_accepted_and_read_as_the_same_calls(name: str, calls: list[ToolCall]) -> None:
-    form = FORMATS[name]
+    check_what_is_written(tools_of(name), calls)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=examples(40), deadline=None)
+@given(calls=CALLS)
+def test_so_is_what_is_written_without_white_space(name: str, calls: list[ToolCall]) -> None:
+    check_what_is_written(compact_tools_of(name), calls)
+
+
+@cache
+def compact_tools_of(name: str) -> Tools:
+    """The tools in a format whose values have no white space, so that each is compiled once."""
+    return Tools(TOOLS, replace(FORMATS[name], whitespace="compact"))
+
+
+def check_what_is_written(tools: Tools, calls: list[ToolCall]) -> None:
+    """Check that some calls, if they can be written, are accepted and read as the same ones."""
+    form = tools.form
     if form.separator is None:
         calls = calls[:1]
-    tools = tools_of(name)
     try:
         text = tools.write(calls)
     except ConfigurationError as error:

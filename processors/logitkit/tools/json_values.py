@@ -111,13 +111,16 @@ def value_of_text(text: str, literals: str = "json", strings: StringSpelling = "
     return json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_refused)
 
 
-def text_of_value(value: Any, literals: str = "json", strings: StringSpelling = "json") -> str:
+def text_of_value(
+    value: Any, literals: str = "json", strings: StringSpelling = "json", *, compact: bool = False
+) -> str:
     """Return the JSON text of a value that `value_of_text` reads.
 
     Args:
         value: The value.
         literals: As in `value_of_text`.
         strings: As in `value_of_text`.
+        compact: Whether there is no space after a comma and a colon.
 
     Raises:
         TypeError: It is not a JSON value.
@@ -127,8 +130,9 @@ def text_of_value(value: Any, literals: str = "json", strings: StringSpelling = 
     if literals == "python" and (value is None or isinstance(value, bool)):
         return str(value)
     if strings == "python":
-        return python_of_value(value, strings)
-    return json.dumps(value, ensure_ascii=strings == "ascii", allow_nan=False)
+        return python_of_value(value, strings, compact=compact)
+    separators = (",", ":") if compact else None
+    return json.dumps(value, ensure_ascii=strings == "ascii", allow_nan=False, separators=separators)
 
 
 def object_of_text(text: str) -> dict[str, Any]:
@@ -197,22 +201,21 @@ def _unescaped(found: re.Match[str]) -> str:
     return _ESCAPED[found[4]]
 
 
-def python_of_value(value: Any, strings: StringSpelling = "json") -> str:
-    """Return the text of a JSON value that `value_of_python` reads."""
+def python_of_value(value: Any, strings: StringSpelling = "json", *, compact: bool = False) -> str:
+    """Return the text of a JSON value that `value_of_python` reads; `compact` is as in `text_of_value`."""
+
+    def written(inside: Any) -> str:
+        return python_of_value(inside, strings, compact=compact)
+
+    comma, colon = (",", ":") if compact else (", ", ": ")
     match value:
         case None | bool():
             return str(value)
         case dict():
-            return (
-                "{"
-                + ", ".join(
-                    f"{python_of_value(key, strings)}: {python_of_value(inside, strings)}"
-                    for key, inside in value.items()
-                )
-                + "}"
-            )
+            members = [f"{written(key)}{colon}{written(inside)}" for key, inside in value.items()]
+            return "{" + comma.join(members) + "}"
         case list():
-            return "[" + ", ".join(python_of_value(inside, strings) for inside in value) + "]"
+            return "[" + comma.join(map(written, value)) + "]"
         case str() if strings == "python":
             return python_string(value)
         case _:

@@ -93,7 +93,7 @@ def _members(arguments: dict[str, Any], form: ToolFormat, values: MemberValues) 
     texts = {
         name: in_section(value, form.cdata)
         if isinstance(value, str)
-        else text_of_value(value, form.literals, form.string_spelling)
+        else text_of_value(value, form.literals, form.string_spelling, compact=form.whitespace == "compact")
         for name, value in arguments.items()
     }
     closing, after_name = form.parameter_ends.marker, form.parameter_begin.partition("{name}")[2]
@@ -144,9 +144,10 @@ def _keywords(arguments: dict[str, Any], form: ToolFormat) -> str:
     for name in arguments:
         if not name.isascii() or not name.isidentifier():
             raise ConfigurationError(f"the name {name!r} cannot be written: it is not a name of Python")
+    is_python, compact = form.literals == "python", form.whitespace == "compact"
     return form.parameter_separator.join(
         form.parameter_begin.replace("{name}", name)
-        + (python_of_value(value, form.string_spelling) if form.literals == "python" else _dumped(value, form))
+        + (python_of_value(value, form.string_spelling, compact=compact) if is_python else _dumped(value, form))
         for name, value in arguments.items()
     )
 
@@ -206,9 +207,11 @@ def _kind(value: Any) -> str:
 
 
 def _dumped(value: Any, form: ToolFormat | None = None) -> str:
-    """Return the JSON text of a value, with the strings of a format if it is given."""
+    """Return the JSON text of a value, with the strings and the white space of a format if it is given."""
     try:
-        return text_of_value(value, strings="json" if form is None else form.string_spelling)
+        if form is None:
+            return text_of_value(value)
+        return text_of_value(value, strings=form.string_spelling, compact=form.whitespace == "compact")
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigurationError(
             f"the arguments are {shown(value)}, which is not JSON ({error}); allowed are JSON values"

@@ -124,7 +124,7 @@ def test_what_stops_may_not_be() -> None:
         lk.TextStream(AB, ["a"], include_stop="yes")  # type: ignore[arg-type]
     with pytest.raises(PatternTooLarge, match="more than 2 states"):
         lk.TextStream(AB, ["abab"], limits=lk.Limits(states=2))
-    with pytest.raises(VocabularyError, match="vocabulary is a str"):
+    with pytest.raises(VocabularyError, match="vocabulary is of type str"):
         lk.TextStream("a")  # type: ignore[arg-type]
 
 

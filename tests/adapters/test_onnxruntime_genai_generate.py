@@ -98,7 +98,7 @@ def test_a_list_without_processors_leaves_the_options_of_the_engine_alone() -> N
         ([NOTHING], "there are 1 processors for 2 prompts; give one for each"),
         ([NOTHING, NOTHING, None], "there are 3 processors"),
         ([], "there are 0 processors"),
-        ([NOTHING, 5], "processor is a int"),
+        ([NOTHING, 5], "processor is of type int"),
         ([None, lk.Guidance(1.5)], "Guidance reads the logits of a second pass"),
         ([None, lk.Regex("a", lk.Vocabulary(vocabulary().tokens, eos_ids=[1]))], "ends a text at the ids"),
     ],

@@ -38,14 +38,14 @@ def test_every_eos_of_the_configuration_is_one(tmp_path: Path) -> None:
 def test_other_objects_are_refused() -> None:
     with pytest.raises(VocabularyError, match=r"make logitkit_adapters.onnxruntime_genai.Tokenizer\(model, folder\)"):
         vocabulary(own_tokenizer(), model())
-    with pytest.raises(VocabularyError, match=r"model is a NoneType; give the onnxruntime_genai.Model"):
+    with pytest.raises(VocabularyError, match=r"model is of type NoneType; give the onnxruntime_genai.Model"):
         vocabulary(demo.tokenizer())
     with pytest.raises(VocabularyError, match="cannot recover the token bytes"):
         vocabulary("tokenizer", model())
     with pytest.raises(VocabularyError, match="not the model of the tokenizer"):
         vocabulary(tokenizer(), og.Model(str(onnx_dir())))
     given: Any = "model"
-    with pytest.raises(ConfigurationError, match=r"model is a str; give an onnxruntime_genai.Model"):
+    with pytest.raises(ConfigurationError, match=r"model is of type str; give an onnxruntime_genai.Model"):
         Tokenizer(given, onnx_dir())
 
 

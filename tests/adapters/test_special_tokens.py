@@ -108,7 +108,7 @@ def test_ends_of_the_model_come_to_those_of_the_tokenizer() -> None:
     model.config = Config(vocab_size=1000, eos_token_id=[2, 1200])
     smaller = of_transformers(tokenizer, model)
     assert (smaller.size, smaller.eos_ids) == (1000, (2,))
-    with pytest.raises(VocabularyError, match="model is a str; give the transformers model that generates"):
+    with pytest.raises(VocabularyError, match="model is of type str; give the transformers model that generates"):
         of_transformers(tokenizer, "gpt2")
 
 

@@ -306,7 +306,7 @@ FLAT: Any = [5, 6]
 @pytest.mark.parametrize(
     ("make", "error", "problem"),
     [
-        (lambda: GuidancePass("gpt2"), ConfigurationError, "model is a str; give a decoder of transformers"),
+        (lambda: GuidancePass("gpt2"), ConfigurationError, "model is of type str; give a decoder of transformers"),
         (lambda: GuidancePass(_encoder()), ConfigurationError, "has an encoder, which a second pass would need too"),
         (
             lambda: GuidancePass(model(), []),
@@ -338,7 +338,7 @@ FLAT: Any = [5, 6]
         (
             lambda: logits_processor(lk.Guidance(2), guidance=model()),
             ConfigurationError,
-            r"guidance is a LlamaForCausalLM; give GuidancePass\(model, \.\.\.\)",
+            r"guidance is of type LlamaForCausalLM; give GuidancePass\(model, \.\.\.\)",
         ),
         (
             lambda: GuidancePass(model(), torch.tensor([[5, 6]]), torch.tensor([[0, 1, 1]])),
@@ -353,14 +353,14 @@ FLAT: Any = [5, 6]
         (
             lambda: GuidancePass(model(), inputs(TEXTS[:1])),
             ConfigurationError,
-            r"negative_prompt_ids is a BatchEncoding; give \['input_ids'\] of it",
+            r"negative_prompt_ids is of type BatchEncoding; give \['input_ids'\] of it",
         ),
         (
             lambda: GuidancePass(model(), FLAT),
             ConfigurationError,
             r"negative_prompt_ids is a list of ids; give ids \[B, N\], or B lists of ids",
         ),
-        (lambda: GuidancePass(model(), FLAT[0]), ConfigurationError, "negative_prompt_ids is a int; give ids"),
+        (lambda: GuidancePass(model(), FLAT[0]), ConfigurationError, "negative_prompt_ids is of type int; give ids"),
         (
             lambda: GuidancePass(model(), [[5], [1280]]),
             ConfigurationError,

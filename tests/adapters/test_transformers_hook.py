@@ -186,7 +186,9 @@ def test_the_prompt_tells_where_the_output_begins() -> None:
 def test_a_prompt_that_is_not_a_list_for_each_row() -> None:
     with pytest.raises(ConfigurationError, match=r"one list for each row of the batch, as in prompt=\[ids\]"):
         logits_processor(AB, prompt=[1, 2])  # type: ignore[list-item]
-    with pytest.raises(ConfigurationError, match=r"prompt is a BatchEncoding; give its ids, prompt\['input_ids'\]"):
+    with pytest.raises(
+        ConfigurationError, match=r"prompt is of type BatchEncoding; give its ids, prompt\['input_ids'\]"
+    ):
         logits_processor(AB, prompt=BatchEncoding({"input_ids": [[1, 2]]}))  # type: ignore[arg-type]
 
 

@@ -222,7 +222,7 @@ def test_a_model_that_is_not_one_is_refused_each_time() -> None:
     tokenizer = demo.tokenizer()
     for_transformers.logits_processor(int, tokenizer)
     for _ in range(2):
-        with pytest.raises(VocabularyError, match="model is a int"):
+        with pytest.raises(VocabularyError, match="model is of type int"):
             for_transformers.logits_processor(int, tokenizer, model=5)
     with pytest.raises(VocabularyError, match=r"must be the llama_cpp\.Llama passed as llama"):
         for_llama_cpp.logits_processor(int, llama(), model=loaded(vocab_only=True))

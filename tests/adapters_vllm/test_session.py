@@ -250,7 +250,7 @@ def test_what_is_not_allowed_is_refused(llm: Any) -> None:
     from logitkit_adapters.vllm import Session
 
     with pytest.raises(
-        ConfigurationError, match=r"processor is a int; give a processor, .* or its configuration, such as"
+        ConfigurationError, match=r"processor is of type int; give a processor, .* or its configuration, such as"
     ):
         Session(llm, processor=5)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="rolling=True is not possible"):

@@ -189,7 +189,7 @@ def test_lists_and_objects_are_checked_to_their_ground() -> None:
         (("regex", OwnTopA), "the name 'regex' is taken by logitkit"),
         (("Top-A", OwnTopA), "name is 'Top-A'; allowed are up to 64 lowercase letters"),
         (("chain", OwnTopA), "name is 'chain'"),
-        (("x", 5), "the factory of 'x' is a int; pass a class or a function"),
+        (("x", 5), "the factory of 'x' is of type int; pass a class or a function"),
         (("x", lambda: None), "the factory of 'x' has no role; declare one"),
         (("x", OwnTopA, {"parameters": {}}), "the factory of 'x' takes 'a', which `parameters` does not describe"),
         (("x", OwnTopA, {"parameters": {"a": UNIT, "b": UNIT}}), "does not take the parameter 'b'"),
@@ -199,7 +199,7 @@ def test_lists_and_objects_are_checked_to_their_ground() -> None:
             "the schema has the type 'numbr'; allowed are string",
         ),
         (("x", OwnTopA, {"parameters": {"a": {"pattern": "a"}}}), "the keyword 'pattern', which is not supported"),
-        (("x", OwnTopA, {"parameters": {"a": 5}}), "the schema is a int; pass a JSON Schema"),
+        (("x", OwnTopA, {"parameters": {"a": 5}}), "the schema is of type int; pass a JSON Schema"),
     ],
 )
 def test_what_cannot_be_registered(arguments: Any, message: str) -> None:

@@ -100,9 +100,9 @@ def test_a_constraint_after_a_temperature_of_0_is_refused() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (lambda logits, _: logits, "argument 1 of chain is a function"),
+        (lambda logits, _: logits, "argument 1 of chain is of type function"),
         (lk.RepetitionPenalty, "argument 1 of chain is the class RepetitionPenalty"),
-        (None, "argument 1 of chain is a NoneType"),
+        (None, "argument 1 of chain is of type NoneType"),
     ],
 )
 def test_a_value_that_is_not_a_processor_is_refused(given: Any, message: str) -> None:

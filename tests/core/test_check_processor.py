@@ -223,7 +223,7 @@ def test_every_processor_of_the_registry_keeps_the_laws(seed: int, row: Row) -> 
     ("arguments", "message"),
     [
         ((NoDoubles, SMALL), "processor is the class NoDoubles"),
-        ((5, SMALL), "processor is a int"),
+        ((5, SMALL), "processor is of type int"),
     ],
 )
 def test_other_arguments_are_refused(arguments: Any, message: str) -> None:

@@ -59,8 +59,8 @@ def test_roles_are_in_canonical_order() -> None:
 @pytest.mark.parametrize(
     ("fn", "message"),
     [
-        (5, r"fn is a int; give a function fn\(logits, context\)"),
-        (None, r"fn is a NoneType; give a function"),
+        (5, r"fn is of type int; give a function fn\(logits, context\)"),
+        (None, r"fn is of type NoneType; give a function"),
         (
             lambda a, b, c: a,
             r"fn cannot be called with two arguments \(missing a required argument: 'c'\); give a function",

@@ -204,10 +204,10 @@ def test_arguments_in_another_order_are_named_in_one_line(path: Path) -> None:
     for call, message in (
         (
             lambda: lk.save_state(path, processor, state),
-            r"state is the processor Weighted, and processor is a Count; the order",
+            r"state is the processor Weighted, and processor is of type Count; the order",
         ),
-        (lambda: lk.save_state(path, state, torch.arange(5000)), r"processor is a Tensor; give the processor"),  # type: ignore[arg-type]
-        (lambda: lk.load_state(path, state), r"processor is a Count; give the processor"),
+        (lambda: lk.save_state(path, state, torch.arange(5000)), r"processor is of type Tensor; give the processor"),  # type: ignore[arg-type]
+        (lambda: lk.load_state(path, state), r"processor is of type Count; give the processor"),
     ):
         with pytest.raises(ConfigurationError, match=message) as raised:
             call()

@@ -54,7 +54,10 @@ def test_one_eos_id_needs_no_list_and_repeats_count_once() -> None:
         ({"tokens": [None, None], "eos_ids": 0}, r"no token has text"),
         ({"tokens": [b"a", None], "eos_ids": 0}, r"no token has text"),
         ({"tokens": [], "eos_ids": []}, r"no token has text"),
-        ({"tokens": TOKENS, "eos_ids": 3, "special": ["</s>"]}, r"special is a list; give a mapping from the names"),
+        (
+            {"tokens": TOKENS, "eos_ids": 3, "special": ["</s>"]},
+            r"special is of type list; give a mapping from the names",
+        ),
         (
             {"tokens": TOKENS, "eos_ids": 3, "special": {"": 3}},
             r"special has the name ''; allowed are names of at least",

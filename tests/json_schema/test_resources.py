@@ -205,12 +205,12 @@ def test_odd_references_lead_to_nothing(name: str, tmp_path: Path) -> None:
             r"^'\$ref' at #/items: 'b#/x' is in another document, .*; pass JsonSchema\(..., resources=\{'b': schema\}",
         ),
         ({"b": {"x": {"minLength": "1"}}}, "'minLength' at b#/x is '1'; allowed is"),
-        ({"b": {"x": {"items": 1}}}, "b#/x/items is a int; a schema is"),
+        ({"b": {"x": {"items": 1}}}, "b#/x/items is of type int; a schema is"),
         ({"b": {"x": {"type": "number", "multipleOf": 0.123456789}}}, "^'multipleOf' at b#/x: "),
         ({"b": {"x": {"$ref": "c"}}}, r"^'\$ref' at b#/x: 'c' is in another document"),
         ({"b": {"y": {}}}, "'b#/x' points to nothing: there is no 'x'"),
         ({"b": "{"}, "^resources, 'b': schema is a string, but not JSON text"),
-        ({"b": 3}, "^resources, 'b': schema is a int"),
+        ({"b": 3}, "^resources, 'b': schema is of type int"),
         ({"b": {"$schema": "https://a.org"}}, r"^'\$schema' at b#: 'https://a.org' is unknown"),
         (
             {"b": {"x": {"$schema": DRAFT_7}, "$schema": DRAFT_2020}},
@@ -225,7 +225,7 @@ def test_odd_references_lead_to_nothing(name: str, tmp_path: Path) -> None:
         (Path("nowhere"), "^resources is 'nowhere', which is not a folder"),
         ({n: {"$id": "b"} for n in ("y", "z")}, "^resources, 'y' and 'z': both have the identifier 'b'"),
         ({"b": {"a": [0] * 200_000}}, "^the schema at b#: the schema has more than 200000 values"),
-        ({"b": {"x": {"$ref": "c"}}, "c": [1] * 2}, "^resources, 'c': schema is a list"),
+        ({"b": {"x": {"$ref": "c"}}, "c": [1] * 2}, "^resources, 'c': schema is of type list"),
     ],
 )
 def test_errors_name_the_document(given: Any, message: str) -> None:

@@ -54,7 +54,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: ANY.any_text(3), r"until is 3; allowed are a text, special\(...\), or a list of these"),
     (lambda: any_text([""]), r"until holds ''; allowed are texts that are not empty, and special\(...\)"),
     (lambda: ANY.any_text(exclude=regex("a")), "exclude is RegexText"),
-    (lambda: json_schema(3), "schema is a int; give a dict"),
+    (lambda: json_schema(3), "schema is of type int; give a dict"),
     (
         lambda: ANY.json_schema(True, whitespace="wide"),
         "whitespace is 'wide'; allowed are 'compact', 'spaced', 'bounded'",
@@ -80,7 +80,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: dispatch({"a": "a"}, at_least=-1), "at_least is -1; allowed are integers from 0"),
     (lambda: dispatch({"a": "a"}, 2, stop_after_first=True), "at_least is 2; allowed are 0 and 1, as the text ends"),
     # Arguments of a constraint.
-    (lambda: ANY.literal("a").constraint(3), "vocabulary is a int; give a logitkit.Vocabulary"),
+    (lambda: ANY.literal("a").constraint(3), "vocabulary is of type int; give a logitkit.Vocabulary"),
     (lambda: literal("a").constraint(lk.Vocabulary([b"a"], [])), "the vocabulary has no EOS id"),
     (
         lambda: special("<x>").constraint(NAMED),

@@ -92,7 +92,7 @@ def test_weights_that_are_refused(given_weights: Any, message: str) -> None:
 
 
 def test_a_list_and_an_unknown_scheme_are_refused() -> None:
-    with pytest.raises(ArgumentTypeError, match="log_weights is a list"):
+    with pytest.raises(ArgumentTypeError, match="log_weights is of type list"):
         effective_sample_size([0.0])  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="'stratified'; allowed are 'systematic' and 'multinomial'"):
         ancestors(torch.zeros(2), "stratified", seed=0, stream=0, position=0)

@@ -181,7 +181,7 @@ def test_a_vocabulary_without_eos() -> None:
 @pytest.mark.parametrize(
     ("transitions", "start", "accepting", "message"),
     [
-        ("", 0, {1}, "transitions is a str; give a dict"),
+        ("", 0, {1}, "transitions is of type str; give a dict"),
         ({0: 1}, 0, {1}, r"has the key 0; allowed are pairs \(state, token_id\)"),
         ({(0, 0, 0): 1}, 0, {1}, "allowed are pairs"),
         ({(0, "a"): 1}, 0, {1}, "the transition from 0 reads 'a' of type str; allowed are integer token ids"),
@@ -220,7 +220,7 @@ def test_triples_are_transitions() -> None:
         ([(0, 0)], r"transitions has \(0, 0\); allowed are triples"),
         ([(0, "a", 1)], "the transition from 0 reads 'a' of type str"),
         ([([], 0, 1)], "a transition begins in"),
-        (5, "transitions is a int; give a dict .* or triples"),
+        (5, "transitions is of type int; give a dict .* or triples"),
     ],
 )
 def test_triples_that_are_refused(triples: Any, message: str) -> None:

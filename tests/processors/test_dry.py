@@ -264,7 +264,7 @@ def test_tables_of_breakers_are_bounded() -> None:
 
 
 def test_tokens_that_there_are_not() -> None:
-    with pytest.raises(VocabularyError, match=r"vocabulary is a tuple; give a logitkit\.Vocabulary"):
+    with pytest.raises(VocabularyError, match=r"vocabulary is of type tuple; give a logitkit\.Vocabulary"):
         lk.Dry(0.8, vocabulary=cast(Any, PIECES))
     with pytest.raises(VocabularyError, match="breakers has the token id 15; allowed are ids from 0 to 14"):
         lk.Dry(0.8, breakers=[15], vocabulary=VOCABULARY)

@@ -191,5 +191,5 @@ def test_healing_refuses_a_value_that_is_not_a_prompt() -> None:
         lk.heal_prompt([0, -1], WEB)
     with pytest.raises(ConfigurationError, match="count is True; allowed are integers from 0"):
         lk.heal_prompt([0], WEB, count=True)
-    with pytest.raises(VocabularyError, match="vocabulary is a str"):
+    with pytest.raises(VocabularyError, match="vocabulary is of type str"):
         lk.heal_prompt([0], "")  # type: ignore[arg-type]

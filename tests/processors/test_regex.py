@@ -182,7 +182,7 @@ def test_a_vocabulary_without_eos() -> None:
 
 
 def test_a_value_that_is_not_a_vocabulary() -> None:
-    with pytest.raises(VocabularyError, match=r"vocabulary is a list; give a logitkit\.Vocabulary"):
+    with pytest.raises(VocabularyError, match=r"vocabulary is of type list; give a logitkit\.Vocabulary"):
         lk.Regex("a", [b"a"])  # type: ignore[arg-type]
 
 

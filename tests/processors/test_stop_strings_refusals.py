@@ -48,7 +48,7 @@ def test_values_that_are_not_stops() -> None:
 def test_other_arguments_of_the_wrong_type() -> None:
     with pytest.raises(ConfigurationError, match="include_prompt is 1; allowed are True and False"):
         lk.StopStrings(["a"], AB, include_prompt=1)  # type: ignore[arg-type]
-    with pytest.raises(VocabularyError, match=r"vocabulary is a list; give a logitkit\.Vocabulary"):
+    with pytest.raises(VocabularyError, match=r"vocabulary is of type list; give a logitkit\.Vocabulary"):
         lk.StopStrings(["a"], [b"a"])  # type: ignore[arg-type]
     with pytest.raises(VocabularyError, match="no EOS id"):
         lk.StopStrings(["a"], lk.Vocabulary([b"a"], eos_ids=[]))

@@ -39,7 +39,7 @@ def test_arguments_that_are_not_allowed() -> None:
         lk.ThinkingBudget(1, 3, AB)
     with pytest.raises(ConfigurationError, match="end has 257 bytes; allowed are up to 256"):
         lk.ThinkingBudget(1, "a" * 257, AB)
-    with pytest.raises(VocabularyError, match="vocabulary is a list"):
+    with pytest.raises(VocabularyError, match="vocabulary is of type list"):
         lk.ThinkingBudget(1, "a", [b"a"])  # type: ignore[arg-type]
     with pytest.raises(VocabularyError, match="no EOS id"):
         lk.ThinkingBudget(1, "a", lk.Vocabulary([b"a"], eos_ids=[]))

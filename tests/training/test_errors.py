@@ -25,13 +25,13 @@ def replay(
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"logits": [[1.0]]}, ArgumentTypeError, r"logits is a list; give a torch tensor \[B, T, V\]"),
+        ({"logits": [[1.0]]}, ArgumentTypeError, r"logits is of type list; give a torch tensor \[B, T, V\]"),
         ({"logits": LOGITS[0]}, ConfigurationError, r"logits has shape \[3, 5\] and torch.float32; give \[B, T, V\]"),
         ({"logits": LOGITS.long()}, ConfigurationError, "torch.int64"),
         ({"processor": lk.Regex}, ConfigurationError, "processor is the class Regex; create an instance"),
         ({"processor": [WORD]}, BatchMismatch, "processor is a list of 1, but logits have 2 rows"),
         ({"prompts": [[]]}, BatchMismatch, "prompts has 1 rows, but logits have 2"),
-        ({"prompts": "ab"}, ArgumentTypeError, "prompts is a str"),
+        ({"prompts": "ab"}, ArgumentTypeError, "prompts is of type str"),
         ({"prompts": [[0.5], []]}, ConfigurationError, r"prompts\[0\] contains 0.5; allowed are token ids"),
         ({"prompts": [0, 1]}, ArgumentTypeError, r"prompts\[0\] is not a list of token ids"),
         ({"prompts": torch.zeros(2, 1)}, ConfigurationError, "prompts is a torch.float32 tensor"),
@@ -66,7 +66,7 @@ def replay(
             r"kept has shape \[2, 3, 2\] and torch.int32; for logits",
         ),
         ({"kept": torch.zeros(2, 3, 1)}, ConfigurationError, r"give \[2, 3, 1\] of int32"),
-        ({"kept": 5}, ArgumentTypeError, "kept is a int"),
+        ({"kept": 5}, ArgumentTypeError, "kept is of type int"),
         ({"kept": [torch.zeros(2, 1, dtype=torch.int32)]}, ConfigurationError, r"kept has shape \[2, 1, 1\]"),
     ],
 )

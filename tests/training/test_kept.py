@@ -74,7 +74,7 @@ def test_a_tiny_mass_keeps_its_digits() -> None:
 
 def test_arguments() -> None:
     logits = torch.zeros(2, 3)
-    with pytest.raises(ArgumentTypeError, match="after is a list; give a torch tensor of logits"):
+    with pytest.raises(ArgumentTypeError, match="after is of type list; give a torch tensor of logits"):
         lk.training.kept(logits, [1.0])  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=r"before has shape \[3\]"):
         lk.training.log_mass(logits[0], logits)

@@ -133,7 +133,7 @@ def vocabulary(
         Vocabulary(1277 tokens with text of 1280, eos_ids=[2], pad_id=0)
     """
     if model is not None and not hasattr(model, "args"):
-        raise VocabularyError(f"model is a {type(model).__name__}; give the mlx-lm model that generates, or None")
+        raise VocabularyError(f"model is of type {type(model).__name__}; give the mlx-lm model that generates, or None")
     if isinstance(tokenizer, TokenizerWrapper):
         if eos_ids is None:
             eos_ids = sorted(tokenizer.eos_token_ids) or None

@@ -130,7 +130,9 @@ def vocabulary(
         Vocabulary(1277 tokens with text of 1280, eos_ids=[2], pad_id=0)
     """
     if model is not None and not hasattr(model, "language_model"):
-        raise VocabularyError(f"model is a {type(model).__name__}; give the mlx-vlm model that generates, or None")
+        raise VocabularyError(
+            f"model is of type {type(model).__name__}; give the mlx-vlm model that generates, or None"
+        )
     ends = ends_of(tokenizer, model)
     if eos_ids is None and model is None:
         eos_ids = ends or None

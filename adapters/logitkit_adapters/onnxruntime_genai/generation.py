@@ -174,7 +174,7 @@ class _BatchGeneration:
         options: Mapping[str, Any],
     ) -> None:
         if not is_instance(model, "onnxruntime_genai", "Model"):
-            raise ConfigurationError(f"model is a {type(model).__name__}; give an onnxruntime_genai.Model")
+            raise ConfigurationError(f"model is of type {type(model).__name__}; give an onnxruntime_genai.Model")
         self.limits, self.tokenizer, self.prompts = limits_of(model), tokenizer, prompts
         found, self.processors = _processors(processor, len(prompts), tokenizer, model)
         for part in self.processors:

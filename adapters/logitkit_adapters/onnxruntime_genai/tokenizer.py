@@ -47,7 +47,7 @@ class Tokenizer:
 
     def __init__(self, model: og.Model, folder: str | os.PathLike[str]) -> None:
         if not is_instance(model, "onnxruntime_genai", "Model"):
-            raise ConfigurationError(f"model is a {type(model).__name__}; give an onnxruntime_genai.Model")
+            raise ConfigurationError(f"model is of type {type(model).__name__}; give an onnxruntime_genai.Model")
         self.folder = Path(folder)
         if not (self.folder / "tokenizer.json").is_file():
             raise VocabularyError(

@@ -50,7 +50,9 @@ def vocabulary(
     if model is None and own:
         model = tokenizer.model
     if not is_instance(model, "onnxruntime_genai", "Model"):
-        raise VocabularyError(f"model is a {type(model).__name__}; give the onnxruntime_genai.Model that generates")
+        raise VocabularyError(
+            f"model is of type {type(model).__name__}; give the onnxruntime_genai.Model that generates"
+        )
     if own and model is not tokenizer.model:
         raise VocabularyError("model is not the model of the tokenizer; make a Tokenizer for this model")
     limits = limits_of(model)

@@ -170,7 +170,7 @@ class _Block:
 def _check_model(model: Any) -> None:
     if not isinstance(model, transformers.PreTrainedModel) or not hasattr(model, METHOD):
         raise ConfigurationError(
-            f"model is a {type(model).__name__}; give a transformers model that supports continuous batching, or the model "
+            f"model is of type {type(model).__name__}; give a transformers model that supports continuous batching, or the model "
             "inside a wrapper"
         )
     if METHOD in vars(model):

@@ -73,7 +73,7 @@ class GuidancePass:
     def __post_init__(self) -> None:
         config = getattr(self.model, "config", None)
         if config is None or not callable(self.model):
-            raise ConfigurationError(f"model is a {type(self.model).__name__}; give a decoder of transformers")
+            raise ConfigurationError(f"model is of type {type(self.model).__name__}; give a decoder of transformers")
         if getattr(config, "is_encoder_decoder", False):
             raise ConfigurationError(
                 f"{type(self.model).__name__} has an encoder, which a second pass would need too; give a decoder-only model"
@@ -118,7 +118,7 @@ def _check_form(ids: Any, mask: Any) -> None:
             )
         return
     if isinstance(ids, Mapping) or not isinstance(ids, Sequence) or any(isinstance(row, int) for row in ids):
-        what = "a list of ids" if isinstance(ids, list | tuple) else f"a {type(ids).__name__}"
+        what = "a list of ids" if isinstance(ids, list | tuple) else f"of type {type(ids).__name__}"
         hint = "['input_ids'] of it" if isinstance(ids, Mapping) else "ids [B, N], or B lists of ids"
         raise ConfigurationError(f"negative_prompt_ids is {what}; give {hint}")
     if mask is not None:

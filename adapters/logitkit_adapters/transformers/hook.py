@@ -317,7 +317,7 @@ def logits_processor(
         warn_of_settings(part, model)
     most = checked_max_new_tokens(processor, max_new_tokens)
     if isinstance(prompt, Mapping):
-        raise ConfigurationError(f"prompt is a {type(prompt).__name__}; give its ids, prompt['input_ids']")
+        raise ConfigurationError(f"prompt is of type {type(prompt).__name__}; give its ids, prompt['input_ids']")
     if isinstance(prompt, Sequence) and any(isinstance(row, int) for row in prompt):
         raise ConfigurationError("prompt is a list of ids; give one list for each row of the batch, as in prompt=[ids]")
     padding = Padding(processor, attention_mask, pad_id)

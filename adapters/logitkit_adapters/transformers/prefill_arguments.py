@@ -33,7 +33,7 @@ def value_of(model: Any, cache: FixedCache | StaticCache, rows: int) -> FixedCac
         return cache
     if not isinstance(cache, StaticCache):
         raise ConfigurationError(
-            f"cache is a {type(cache).__name__}; give a FixedCache, as fixed_cache and prefill return it, or a StaticCache"
+            f"cache is of type {type(cache).__name__}; give a FixedCache, as fixed_cache and prefill return it, or a StaticCache"
         )
     check_layers(cache)
     if not cache.is_initialized:
@@ -87,7 +87,7 @@ def check_tensor(name: str, given: object, shape: str) -> None:
     """Raise `ConfigurationError` if an argument is not a tensor."""
     if not isinstance(given, Tensor):
         raise ConfigurationError(
-            f"{name} is a {type(given).__name__}; give a tensor {shape}, such as torch.tensor({name})"
+            f"{name} is of type {type(given).__name__}; give a tensor {shape}, such as torch.tensor({name})"
         )
 
 

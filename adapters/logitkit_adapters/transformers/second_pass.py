@@ -53,7 +53,7 @@ class SecondPass:
             BatchMismatch: The number of negative prompts is neither 1 nor that of the prompts.
         """
         if not isinstance(given, GuidancePass):
-            raise ConfigurationError(f"guidance is a {type(given).__name__}; give GuidancePass(model, ...)")
+            raise ConfigurationError(f"guidance is of type {type(given).__name__}; give GuidancePass(model, ...)")
         if not reads_guidance(processor):
             raise ConfigurationError(
                 f"guidance is given, but {name_of(processor)} reads no second pass; put logitkit.Guidance(scale) first: "

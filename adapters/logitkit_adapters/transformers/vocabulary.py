@@ -43,6 +43,8 @@ def vocabulary(
         Vocabulary(1277 tokens with text of 1280, eos_ids=[2], pad_id=0)
     """
     if model is not None and not hasattr(model, "config"):
-        raise VocabularyError(f"model is a {type(model).__name__}; give the transformers model that generates, or None")
+        raise VocabularyError(
+            f"model is of type {type(model).__name__}; give the transformers model that generates, or None"
+        )
     ends, columns = ([], None) if model is None else (ends_of(model), columns_of(model))
     return model_vocabulary(tokenizer, ends, columns, eos_ids=eos_ids, size=size)

@@ -49,7 +49,7 @@ def _ends_and_columns(model: Any) -> tuple[list[int], int]:
     config = getattr(model, "model_config", model)
     if not hasattr(config, "try_get_generation_config"):
         raise VocabularyError(
-            f"model is a {type(model).__name__}; pass the vllm.LLM that generates, the ModelConfig of its engine, or None"
+            f"model is of type {type(model).__name__}; pass the vllm.LLM that generates, the ModelConfig of its engine, or None"
         )
     # vLLM ends a request at these and at the tokenizer's own EOS.
     ends = ids_of((config.try_get_generation_config() or {}).get("eos_token_id"))

@@ -104,7 +104,7 @@ def _shown(schema: Schema) -> str:
 
 def _check_schema(schema: object, where: str) -> None:
     if not isinstance(schema, Mapping):
-        raise ConfigurationError(f"{where} is a {type(schema).__name__}; pass a JSON Schema, an object")
+        raise ConfigurationError(f"{where} is of type {type(schema).__name__}; pass a JSON Schema, an object")
     for keyword in schema:
         if keyword not in KEYWORDS:
             raise ConfigurationError(

@@ -149,7 +149,9 @@ def _check_name(name: str, factory: object) -> None:
             f"name is {name!r}; allowed are up to 64 lowercase letters, digits and '_', beginning with a letter, except 'chain'"
         )
     if not callable(factory):
-        raise ConfigurationError(f"the factory of {name!r} is a {type(factory).__name__}; pass a class or a function")
+        raise ConfigurationError(
+            f"the factory of {name!r} is of type {type(factory).__name__}; pass a class or a function"
+        )
     taken = KINDS.get(name)
     if isinstance(taken, RegisteredKind) and taken.make is factory:
         return

@@ -189,7 +189,7 @@ def _of_triples(given: object) -> dict[tuple[Any, int], Any]:
     """
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise ConfigurationError(
-            f"transitions is a {type(given).__name__}; give a dict {{(state, token_id): next_state}}, or triples "
+            f"transitions is of type {type(given).__name__}; give a dict {{(state, token_id): next_state}}, or triples "
             "(state, token_id, next_state)"
         )
     found: dict[tuple[Any, int], Any] = {}

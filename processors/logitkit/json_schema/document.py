@@ -56,7 +56,7 @@ def counted(schema: object, most: int = MOST_VALUES) -> tuple[dict[str, Any] | b
     if isinstance(schema, str):
         schema = _parsed(schema)
     if not isinstance(schema, Mapping | bool):
-        raise ConfigurationError(f"schema is a {type(schema).__name__}; give {_ALLOWED}")
+        raise ConfigurationError(f"schema is of type {type(schema).__name__}; give {_ALLOWED}")
     return _interned(schema, most)  # type: ignore[return-value]
 
 

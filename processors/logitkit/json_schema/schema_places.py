@@ -137,7 +137,9 @@ class SchemaPlaces:
         """Refuse a place that holds no schema, or one of another draft."""
         value, pointer = place.value, place.pointer
         if not isinstance(value, dict | bool):
-            raise ConfigurationError(f"{pointer} is a {type(value).__name__}; a schema is an object, true or false")
+            raise ConfigurationError(
+                f"{pointer} is of type {type(value).__name__}; a schema is an object, true or false"
+            )
         if isinstance(value, dict) and not is_document(pointer) and self.has(place, "$schema"):
             place.dialect.check_inside(value["$schema"], pointer)
 

@@ -64,7 +64,7 @@ def check_log_weights(log_weights: object) -> None:
     """Raise an error unless log-weights are a vector of numbers below +inf."""
     if not isinstance(log_weights, Tensor):
         raise ArgumentTypeError(
-            f"log_weights is a {type(log_weights).__name__}; give a torch tensor of log-weights, [N]"
+            f"log_weights is of type {type(log_weights).__name__}; give a torch tensor of log-weights, [N]"
         )
     if log_weights.dim() != 1 or not log_weights.is_floating_point() or not len(log_weights):
         raise ConfigurationError(

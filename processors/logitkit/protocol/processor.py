@@ -148,7 +148,7 @@ def check_is_processor(value: object, name: str = "processor", note: str = "") -
         given = f"a {type(value).__name__} without {' and '.join(missing)}"
         advice = "a processor has init_state, advance and process_logits"
     else:
-        given = f"a {type(value).__name__}"
+        given = f"of type {type(value).__name__}"
     raise ConfigurationError(f"{name} is {given}; {advice}")
 
 

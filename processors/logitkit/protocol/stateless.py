@@ -61,7 +61,7 @@ def _check_function(fn: object) -> None:
             f"fn is a {type(fn).__name__}, which needs no Stateless around it; {advice}, or use the processor itself"
         )
     if not callable(fn):
-        raise ConfigurationError(f"fn is a {type(fn).__name__}; {advice}")
+        raise ConfigurationError(f"fn is of type {type(fn).__name__}; {advice}")
     try:
         signature = inspect.signature(fn)
     except ValueError:  # a built-in function may have no signature

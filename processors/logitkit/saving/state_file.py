@@ -60,7 +60,7 @@ def save_state(path: str | os.PathLike[str], state: Any, processor: Processor[An
     """
     if is_processor(state) and not is_processor(processor):
         raise ConfigurationError(
-            f"state is the processor {name_of(state)}, and processor is a {type(processor).__name__}; the order is "
+            f"state is the processor {name_of(state)}, and processor is of type {type(processor).__name__}; the order is "
             "save_state(path, state, processor)"
         )
     kind, given = kind_of(processor), describe(state)
@@ -112,7 +112,9 @@ def kind_of(processor: Processor[Any]) -> str:
 def template(processor: Processor[Any]) -> Any:
     """Return a state of the processor, used only for its structure."""
     if not is_processor(processor):
-        given = f"the class {processor.__name__}" if isinstance(processor, type) else f"a {type(processor).__name__}"
+        given = (
+            f"the class {processor.__name__}" if isinstance(processor, type) else f"of type {type(processor).__name__}"
+        )
         raise ConfigurationError(f"processor is {given}; give the processor that the state belongs to")
     rows = batch_size_of(processor)
     return init_checked(processor, Context.of([[]] * (1 if rows is None else rows), vocabulary_size=COLUMNS))

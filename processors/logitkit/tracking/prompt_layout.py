@@ -37,7 +37,7 @@ class PromptLayout:
         self._skip = _integers(skip, "skip", 1) if isinstance(skip, Tensor) else None
         if not (skip is None or isinstance(skip, Tensor) or callable(skip)):
             raise ConfigurationError(
-                f"skip is a {type(skip).__name__}; give a tensor [B], a function of the ids, or None"
+                f"skip is of type {type(skip).__name__}; give a tensor [B], a function of the ids, or None"
             )
         if self._skip is not None and (len(self._skip) == 0 or self._skip.min() < 0):
             raise ConfigurationError(
@@ -133,7 +133,7 @@ def _prompts_of(padded: Integers) -> list[Integers]:
 def _integers(tensor: Tensor, name: str, dimensions: int) -> Integers:
     wanted = "[B]" if dimensions == 1 else "[B, P]"
     if not isinstance(tensor, Tensor):
-        raise ConfigurationError(f"{name} is a {type(tensor).__name__}; give a tensor {wanted} of integers")
+        raise ConfigurationError(f"{name} is of type {type(tensor).__name__}; give a tensor {wanted} of integers")
     if tensor.dim() != dimensions or tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise ConfigurationError(
             f"{name} is a {tensor.dtype} tensor of shape {list(tensor.shape)}; give a tensor {wanted} of integers"

@@ -215,7 +215,7 @@ class Tracker(Generic[S]):
             BatchMismatch: The number of rows is not a multiple of the rows of `prompt` or `skip`.
         """
         if not isinstance(ids, Tensor):
-            raise ConfigurationError(f"ids is a {type(ids).__name__}; give a tensor [R, L] of int32 or int64")
+            raise ConfigurationError(f"ids is of type {type(ids).__name__}; give a tensor [R, L] of int32 or int64")
         port = Port(vocabulary_size, ids.device if device is None else torch.device(device))
         single = None if begins else single_row(ids, port, sequence)
         if single is not None and self._found is not None and self._row is None:

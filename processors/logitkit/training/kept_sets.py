@@ -121,7 +121,7 @@ def log_mass(before: Tensor, after: Tensor) -> Tensor:
 def _check_pair(before: Tensor, after: Tensor) -> None:
     for name, logits in (("before", before), ("after", after)):
         if not isinstance(logits, Tensor):
-            raise ArgumentTypeError(f"{name} is a {type(logits).__name__}; give a torch tensor of logits, [B, V]")
+            raise ArgumentTypeError(f"{name} is of type {type(logits).__name__}; give a torch tensor of logits, [B, V]")
         if logits.dim() != 2 or not logits.is_floating_point():
             raise ConfigurationError(
                 f"{name} has shape {list(logits.shape)} and {logits.dtype}; allowed are logits [B, V] in floating point"

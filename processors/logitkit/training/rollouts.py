@@ -112,7 +112,7 @@ class Rollouts:
 def checked_logits(logits: Any) -> Tensor:
     """Return the logits of a trainer, or raise an error if they are not [B, T, V] floating point."""
     if not isinstance(logits, Tensor):
-        raise ArgumentTypeError(f"logits is a {type(logits).__name__}; give a torch tensor [B, T, V]")
+        raise ArgumentTypeError(f"logits is of type {type(logits).__name__}; give a torch tensor [B, T, V]")
     if logits.dim() != 3 or not logits.is_floating_point() or logits.shape[2] == 0:
         raise ConfigurationError(
             f"logits has shape {list(logits.shape)} and {logits.dtype}; give [B, T, V] in floating point, where logits[:, t] "
@@ -135,7 +135,8 @@ def checked_kept(kept: Any, logits: Tensor) -> Tensor | None:
         parts = list(kept) if isinstance(kept, Iterable) else None
         if parts is None or not all(isinstance(part, Tensor) for part in parts):
             raise ArgumentTypeError(
-                f"kept is a {type(kept).__name__}; give a tensor {wanted} of int32, or the results of training.kept of each step"
+                f"kept is of type {type(kept).__name__}; give a tensor {wanted} of int32, or the results of training.kept of "
+                "each step"
             )
         if len({(part.shape, part.dtype) for part in parts}) > 1:
             raise BatchMismatch("kept has steps of different shapes; give for each step the set of every row")

@@ -35,7 +35,9 @@ def prompt_lines(prompts: Any, rows: int, pad_id: int | None) -> list[list[int]]
     elif isinstance(prompts, Sequence) and not isinstance(prompts, str):
         lines = [_ids("prompts", row, line) for row, line in enumerate(prompts)]
     else:
-        raise ArgumentTypeError(f"prompts is a {type(prompts).__name__}; give token ids [B, P], or B lists of ids")
+        raise ArgumentTypeError(
+            f"prompts is of type {type(prompts).__name__}; give token ids [B, P], or B lists of ids"
+        )
     if len(lines) != rows:
         raise BatchMismatch(f"prompts has {len(lines)} rows, but logits have {rows}; they must agree")
     return lines
@@ -89,7 +91,9 @@ def _outputs(outputs: Any, rows: int, steps: int) -> list[list[int]]:
         lines: list[list[int]] = outputs.tolist()
         return lines
     if not isinstance(outputs, Sequence) or isinstance(outputs, str):
-        raise ArgumentTypeError(f"outputs is a {type(outputs).__name__}; give token ids [B, T], or B lists of ids")
+        raise ArgumentTypeError(
+            f"outputs is of type {type(outputs).__name__}; give token ids [B, T], or B lists of ids"
+        )
     if len(outputs) != rows:
         raise BatchMismatch(f"outputs has {len(outputs)} rows, but logits have {rows}; they must agree")
     lines = [_ids("outputs", row, line) for row, line in enumerate(outputs)]

@@ -101,5 +101,6 @@ def check_vocabulary(vocabulary: object) -> None:
     """Raise `VocabularyError` if the value is not a `Vocabulary`."""
     if not isinstance(vocabulary, Vocabulary):
         raise VocabularyError(
-            f"vocabulary is a {type(vocabulary).__name__}; give a logitkit.Vocabulary (each adapter's vocabulary() makes one)"
+            f"vocabulary is of type {type(vocabulary).__name__}; give a logitkit.Vocabulary (each adapter's vocabulary() makes "
+            "one)"
         )

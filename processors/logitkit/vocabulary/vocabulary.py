@@ -279,7 +279,7 @@ def _checked_id(name: str, given: object, size: int) -> int:
 def _checked_names(special: object, tokens: tuple[bytes | None, ...]) -> dict[str, int]:
     if not isinstance(special, Mapping):
         raise VocabularyError(
-            f"special is a {type(special).__name__}; give a mapping from the names of special tokens to their ids"
+            f"special is of type {type(special).__name__}; give a mapping from the names of special tokens to their ids"
         )
     names: dict[str, int] = {}
     named: dict[int, str] = {}

@@ -55,12 +55,12 @@ class TestGivenPrompt:
         ("arguments", "message"),
         [
             ({"prompt": torch.tensor([1, 2])}, r"prompt is a torch.int64 tensor of shape \[2\]"),
-            ({"prompt": [[1, 2]]}, r"prompt is a list"),
+            ({"prompt": [[1, 2]]}, r"prompt is of type list"),
             ({"prompt": torch.tensor([[1.0]])}, r"prompt is a torch.float32 tensor"),
             ({"prompt": torch.zeros(0, 3, dtype=torch.int64)}, r"prompt has no rows"),
             ({"prompt": torch.tensor([[-1, 2]])}, r"on the right only"),
             ({"skip": torch.tensor([-1])}, r"skip is \[-1\]"),
-            ({"skip": 3}, r"skip is a int"),
+            ({"skip": 3}, r"skip is of type int"),
             ({"capacity": 0}, r"capacity is 0"),
         ],
     )

@@ -23,7 +23,7 @@ class TestInput:
             (torch.tensor([[1.0]]), r"torch.float32"),
             (torch.tensor([[True]]), r"torch.bool"),
             (torch.zeros(0, 2, dtype=torch.int64), r"of shape \[0, 2\]"),
-            ([[1]], r"ids is a list"),
+            ([[1]], r"ids is of type list"),
         ],
     )
     def test_of_another_kind_is_refused(self, ids: Any, message: str) -> None:

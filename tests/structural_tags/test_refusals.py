@@ -164,7 +164,7 @@ DOCUMENTS: list[tuple[Any, str]] = [
     ([], "document is [] of type list; allowed is a dict or JSON text"),
     ("{", "document is a string, but not JSON text"),
     ("[" * 100_000, "the document is nested more than"),
-    ("3", "document is a int"),
+    ("3", "document is of type int"),
     ("true", "document is the JSON text 'true'; allowed is the text of an object"),
     ({"format": {"type": "const_string", "value": {1}}}, "the document contains {1}, which is not a JSON value"),
     ({"format": {3: 4}}, "the document has the key 3, a int"),

@@ -231,7 +231,7 @@ def test_a_type_without_a_schema_is_refused_by_name(given: Any, named: str) -> N
 def test_a_value_is_not_a_type(given: Any) -> None:
     name = type(given).__name__
     with pytest.raises(
-        ConfigurationError, match=f"schema is a {name}; give a dict, a bool, JSON text, a pydantic model"
+        ConfigurationError, match=f"schema is of type {name}; give a dict, a bool, JSON text, a pydantic model"
     ):
         lk.JsonSchema(given, BYTES)
 

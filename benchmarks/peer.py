@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from logitkit.protocol.state import leaves, map_tensors
+from logitkit.protocol.state import concatenate, leaves, map_tensors, select
 from logitkit.vocabulary import Vocabulary
 
 
@@ -59,5 +59,10 @@ class Peer(abc.ABC):
 
 def begun_again(state: Any, beginning: Any, ended: Tensor) -> Any:
     """Return a state of logitkit in which the rows that ended, [B] bool, are at the beginning again."""
-    begun = iter(leaves(beginning))
+    now, then = leaves(state), leaves(beginning)
+    if any(a.shape != b.shape for a, b in zip(now, then, strict=True)):
+        # A field has grown, such as what rows remember.
+        rows = torch.arange(len(ended))
+        return select(concatenate([state, beginning]), torch.where(ended, rows + len(ended), rows))
+    begun = iter(then)
     return map_tensors(state, lambda now: torch.where(ended.view(-1, *[1] * (now.dim() - 1)), next(begun), now))

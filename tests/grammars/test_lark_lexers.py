@@ -78,6 +78,8 @@ WORDS = "\nA: /[a-z]+/\nB: /[a-z.]+/\n"
         ('start: "a" " "? "b"\n%ignore " "', ["ab", "a b"]),
         ('start: "a" TEXT\nTEXT: /[b ]+/\n%ignore " "', ["a b", "a  b", " a b", "a ", "ab "]),
         ('start: "-" A | A\nA: /[a-]/\n%ignore /--.*/', ["-a", "--a", "a--", "-"]),
+        ('start: (NUM "if")?\nNUM: /[0-9]+/\n%ignore "1"', ["", "1", "1if", "12if", "2if", "21if", "2if1"]),
+        ('start: "x"\nA: /a|xyz/\nB: /ab/\n%ignore A\n%ignore B', ["x", "ax", "xaa", "abx", "xab"]),
         # Equal terminals are one.
         ('start: "if" A | A\nIF.1: "if"\nA: /[a-z]+/\n%ignore " "', ["if a", "ifa", "if"]),
     ],
@@ -100,6 +102,11 @@ def test_the_contextual_lexer_by_example(text: str, texts: list[str]) -> None:
         ("start: \"'foo'\" /a+/ | STRING /b+/\nSTRING: /'[^']*'/", "read \"'foo'\" as that string and never as STRING"),
         ('start: A "x"\nA: /a|ab/', "try the options of A in order, and never find 'ab'"),
         ('start: "a" " "? "b"\n%ignore " "', 'ignore %ignore " " even where a rule has it'),
+        ('start: (NUM "if")?\nNUM: /[0-9]+/\n%ignore "1"', "read '1' as NUM where %ignore \"1\" may begin with it too"),
+        (
+            'start: "x"\nA: /a|xyz/\nB: /ab/\n%ignore A\n%ignore B',
+            "read 'a' as A where B may begin with it too",
+        ),
     ],
 )
 def test_the_default_warns_where_lark_reads_a_text_in_another_way(text: str, warning: str) -> None:
@@ -108,6 +115,14 @@ def test_the_default_warns_where_lark_reads_a_text_in_another_way(text: str, war
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         lk.Grammar(text, BYTES, syntax="lark", lexer="longest")
+
+
+def test_it_does_not_matter_which_of_two_ignored_terminals_is_read_if_the_rest_is_ignored_too() -> None:
+    ignored = "%import common.WS\n%import common.NEWLINE\n%ignore WS\n%ignore NEWLINE"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        constraint = lk.Grammar(f"start: /[a-z]+/ /[0-9]+/\n{ignored}", BYTES, syntax="lark")
+    assert constraint.matches(" \n\n a \r\n\t1 \n")
 
 
 def test_a_terminal_without_a_text_is_a_warning_for_the_contextual_lexer() -> None:

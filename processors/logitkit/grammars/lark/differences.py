@@ -11,6 +11,8 @@ from logitkit.grammars.lark.parse import parse_lark
 from logitkit.grammars.lark.precedence import contextual_conditions, longest_conditions
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns.advice import beyond_ascii
+from logitkit.patterns.charset import ANY
+from logitkit.patterns.syntax import Alternate, Characters, Concat, Repeat
 
 __all__ = ["difference", "lark_advice"]
 
@@ -75,6 +77,8 @@ def _differences(lexer: Lexer) -> Iterator[str]:
             lost = TextLanguage.of_tree(terminals.lexeme(number).machine, lexer.limits) - found
             if not lost.is_empty:
                 yield f"try the options of {name} in order, and never find {_shortest(lost)!r}"
+    for number in lexer.skipped:
+        yield from _where_ignored(lexer, number)
 
 
 def _beside_others(lexer: Lexer, number: int) -> Iterator[str]:
@@ -86,12 +90,42 @@ def _beside_others(lexer: Lexer, number: int) -> Iterator[str]:
     name = draft.definitions[number].name
     theirs = contextual_conditions(number, others, words, lexer.always, draft, terminals)
     ours = longest_conditions(number, others, words, draft, terminals)
-    for other in theirs.earlier:
-        if other not in ours.earlier and (text := _beginning(lexer, terminals.lexeme(number), terminals.lexeme(other))):
-            yield f"read {text!r} as {draft.definitions[other].name} where {name} may begin with it too"
+    yield from _taken_first(lexer, number, [other for other in theirs.earlier if other not in ours.earlier])
     for other in theirs.taken:
         if other not in ours.taken:
             yield f"read {draft.definitions[other].name} as that string and never as {name}"
+
+
+def _where_ignored(lexer: Lexer, number: int) -> Iterator[str]:
+    """Yield what Lark reads in another way where an ignored terminal may stand."""
+    draft, terminals, competition = lexer.draft, lexer.terminals, lexer.competition
+    places = dict.fromkeys((competition.first, *competition.after.values()))
+    for rivals in dict.fromkeys([tuple(lexer.rivals_of_ignored(number, others)) for others in places]):
+        theirs = contextual_conditions(number, rivals, (), lexer.always, draft, terminals)
+        ours = longest_conditions(number, rivals, (), draft, terminals)
+        earlier = [other for other in theirs.earlier if other not in ours.earlier]
+        refused = [n for n in earlier if not lexer.is_ignored(n) or _leaves_a_rest(lexer, number, n)]
+        yield from _taken_first(lexer, number, refused)
+
+
+def _leaves_a_rest(lexer: Lexer, number: int, other: int) -> bool:
+    """Whether a text of an ignored terminal is not ignored as a whole if another ignored one takes its beginning."""
+    own, first = (lexer.terminals.lexeme(n).machine for n in (number, other))
+    ignored = Alternate(tuple([lexer.terminals.lexeme(n).machine for n in lexer.skipped]))
+    begun, whole = (
+        TextLanguage.of_tree(Concat((first, Repeat(rest, 0, None))), lexer.limits)
+        for rest in (Characters(ANY), ignored)
+    )
+    return not ((TextLanguage.of_tree(own, lexer.limits) & begun) - whole).is_empty
+
+
+def _taken_first(lexer: Lexer, number: int, earlier: list[int]) -> Iterator[str]:
+    """Yield what Lark reads as one of the terminals that it tries earlier than another one."""
+    draft, terminals = lexer.draft, lexer.terminals
+    name = draft.definitions[number].name
+    for other in earlier:
+        if text := _beginning(lexer, terminals.lexeme(number), terminals.lexeme(other)):
+            yield f"read {text!r} as {draft.definitions[other].name} where {name} may begin with it too"
 
 
 def _beginning(lexer: Lexer, lexeme: Lexeme, other: Lexeme) -> str:

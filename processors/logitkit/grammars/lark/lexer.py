@@ -63,7 +63,8 @@ class Lexer:
     Attributes:
         same: The literals that are terminals with a name, with the numbers of these.
         competition: Which terminals may stand in the same place.
-        always: The ignored terminals, as a mask.
+        skipped: The ignored terminals.
+        always: The same, as a mask.
         ignored: The trees of the ignored terminals, as they stand in some places.
         warnings: Doubts about the grammar, in sentences.
 
@@ -78,9 +79,9 @@ class Lexer:
         self.warnings: list[str] = []
         self.competition = Competition(draft, start, self.same, terminals.may_be_empty, limits)
         self._rivals = self._without_empty_limited(start)
-        self._skipped = list(dict.fromkeys([self.same.get(n, n) for n in draft.ignored]))
-        self.always = sum([1 << number for number in self._skipped])
-        every = dict.fromkeys([*self.competition.terminals, *self._skipped])
+        self.skipped = list(dict.fromkeys([self.same.get(n, n) for n in draft.ignored]))
+        self.always = sum([1 << number for number in self.skipped])
+        every = dict.fromkeys([*self.competition.terminals, *self.skipped])
         compared = [number for number in every if not terminals.has_no_lexeme(number)]
         first = {number: terminals.lexeme(number).first for number in compared}
         members = Alphabet.of(first.values()).members
@@ -153,12 +154,12 @@ class Lexer:
         found: dict[int | None, int] = {}
         numbers: dict[tuple[int, ...], int] = {}
         known: dict[int, int] = {}
-        if not self._skipped:
+        if not self.skipped:
             return found
         for number in (None, *self.competition.terminals):
             after = self.competition.first if number is None else self.competition.after[number]
             if after not in known:
-                lexemes = [self._ignored_beside(skipped, after) for skipped in self._skipped]
+                lexemes = [self._ignored_beside(skipped, after) for skipped in self.skipped]
                 # Equal ones are one object.
                 known[after] = numbers.setdefault(tuple(map(id, lexemes)), len(numbers))
                 if known[after] == len(self.ignored):
@@ -166,10 +167,13 @@ class Lexer:
             found[number] = known[after]
         return found
 
+    def rivals_of_ignored(self, number: int, others: int) -> list[int]:
+        """Return which terminals begin like an ignored one, or perhaps do, where others may stand, given as a mask."""
+        return [n for n in self._overlapping_with(number) if (others | self.always) >> n & 1]
+
     def _ignored_beside(self, number: int, others: int) -> Lexeme:
         """Return an ignored terminal where others, a mask, may stand too."""
-        rivals = [n for n in self._overlapping_with(number) if (others | self.always) >> n & 1]
-        return self._restricted(number, rivals, [], others)
+        return self._restricted(number, self.rivals_of_ignored(number, others), [], others)
 
     def _restricted(self, number: int, others: list[int], words: list[int], after: int) -> Lexeme:
         """Return a terminal beside others; for these see `rivals`. The terminals that may follow are a mask."""

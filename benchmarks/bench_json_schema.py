@@ -220,13 +220,21 @@ def main() -> None:
         documents = documents_of(case) if arguments.corpus else checked_documents_of(case)
         for peer in peers:
             forked = isinstance(peer, OutlinesCore) or bool(arguments.corpus)
-            records.append(measured(peer, case, documents, vocabulary, spell, arguments.cap, forked))
+            record = measured(peer, case, documents, vocabulary, spell, arguments.cap, forked)
+            records.append(by_number(record, documents) if arguments.corpus else record)
             print(json.dumps(records[-1], ensure_ascii=False)[:300], flush=True)
         write(result, arguments.out)
     if Logitkit in kinds and not arguments.corpus:
         result["steps"] = steps(vocabulary)
     result["machine"] |= {"load_after": os.getloadavg()[0], "seconds": round(time.time() - begin)}
     write(result, arguments.out)
+
+
+def by_number(record: Record, documents: Documents) -> Record:
+    """Return a record that names documents by their numbers, from 1 on: those of others are not copied into the results."""
+    number = {text: f"document {place}" for place, (text, _) in enumerate(documents, 1)}
+    kinds = [kind for kind in ("wrong_accepts", "wrong_rejects") if kind in record]
+    return record | {kind: [number[text] for text in record[kind]] for kind in kinds}
 
 
 def write(result: Record, out: Path) -> None:

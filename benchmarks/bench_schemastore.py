@@ -23,7 +23,7 @@ import torch
 
 import logitkit as lk
 from benchmarks import schemastore
-from benchmarks.bench_json_schema import Documents, Record, measured, peers_of, write
+from benchmarks.bench_json_schema import Documents, Record, by_number, measured, peers_of, write
 from benchmarks.circumstances import commit, processor
 from benchmarks.forks import in_fork
 from benchmarks.jsonschemabench import snapshot
@@ -39,8 +39,6 @@ KINDS = (Logitkit, LLGuidance, XGrammar)
 RESULTS = Path(__file__).parent / "results" / "schemastore.json"
 # Seconds for `jsonschema` to judge all documents of a schema.
 JUDGING = 60.0
-# A wrong verdict is shown by the beginning of its document.
-SHOWN = 300
 
 
 def judged(case: Case, folder: Path) -> Documents | None:
@@ -108,10 +106,7 @@ def run(folder: Path, vocabulary: Vocabulary, peers: str, count: int | None, cap
                 others = reordered(case.schema, record["wrong_rejects"], folder / schemastore.SCHEMAS)
                 record["other_order"] = len(others)
                 record["wrong_rejects"] = [text for text in record["wrong_rejects"] if text not in others]
-            for kind in ("wrong_accepts", "wrong_rejects"):
-                if kind in record:
-                    record[kind] = [text[:SHOWN] for text in record[kind]]
-            records.append(record)
+            records.append(by_number(record, documents or []))
         result["machine"] |= {"load_after": os.getloadavg()[0], "seconds": round(time.time() - begin)}
         write(result, out)
     return result

@@ -95,8 +95,9 @@ def transformers_calls(vocabulary: lk.Vocabulary, rows: int) -> Iterator[tuple[s
 
     letter = vocabulary.tokens.index(b"a")
     scores = torch.randn(rows, vocabulary.size, generator=torch.Generator().manual_seed(0))
-    for name in ("Regex", "chain of four"):
-        hook = logits_processor(processors(vocabulary)[name])
+    own = {"a function of the user": lk.Stateless(lambda logits, _: logits)}
+    for name in ("Regex", "chain of four", "a function of the user"):
+        hook = logits_processor((processors(vocabulary) | own)[name])
         ids = torch.full((rows, 8), letter)
 
         def call(hook: Any = hook) -> None:

@@ -121,8 +121,8 @@ class EngineLogits:
             processed, self.emptied = self._processor.processed(state, logits, context)
         else:
             processed = process_checked(self._processor, state, logits, context)
-        if self._foreign:
-            name_infinite_row(self._foreign, processed)
+        if self._foreign and name_infinite_row(self._foreign, processed) and not ended:
+            return processed
         return self._ended(processed, eos_ids) if self._at_fault or ended else processed
 
     @property

@@ -22,7 +22,7 @@ from logitkit.runtime.automaton_state import AutomatonState
 
 __all__ = ["advance_rows"]
 
-# The number of tokens that are compared at once: a block of 64 periods takes a quarter of a megabyte.
+# The number of tokens that are compared at once: a block of 64 periods takes 64 kB.
 BLOCK = 1024
 
 Integers = NDArray[Any]
@@ -180,21 +180,35 @@ class _LoopRow:
         periods, count = len(self.window), len(tokens)
         too_long = self._needed == 0
         text = np.concatenate([self.window[::-1], tokens.astype(np.int32)])
-        # In each line, a token comes last; then, from the right, those one place before it, two places and so on.
-        lines = sliding_window_view(text, periods + 1)
-        equal = lines[:, -2::-1] == lines[:, -1:]
-        equal[:, too_long] = False
-        number = np.arange(1, count + 1, dtype=np.int32)[:, None]
-        # The number of the last token that differs, and how many have been equal since then.
-        differs = np.maximum.accumulate(np.where(equal, 0, number), 0)
-        runs = number - differs + np.where(differs == 0, self.run, 0)
-        found = ((runs >= self._needed) & ~too_long).any(1)
-        found[: max(self.left - 1, 0)] = False
+        # In the line of a period, whether each token equals the one so many places before it.
+        equal = sliding_window_view(text, count)[:periods][::-1] == text[periods:]
+        equal[too_long] = False
+        found = self._loops(equal) & (np.arange(count) >= self.left - 1)
         looped = bool(found.any())
         used = int(found.argmax()) + 1 if looped else count
-        self.run = runs[used - 1].astype(np.int32)
+        self.run = self._runs_at_end(equal[:, :used]).astype(np.int32)
         self.window = np.where(too_long, -1, text[used : used + periods][::-1]).astype(np.int32)
         return used, looped
+
+    def _loops(self, equal: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return after which tokens some run is a loop. For each period, it is given which tokens equal the one before them."""
+        # No run is longer than all tokens that are equal, of which most periods have few.
+        most = equal.view(np.uint8).sum(1, dtype=np.uint16) + np.where(equal[:, 0], self.run, 0)
+        lines = np.flatnonzero((most >= self._needed) & (self._needed > 0))
+        number = np.arange(1, equal.shape[1] + 1, dtype=np.int32)
+        # The number of the last token that differs, and how many have been equal since then.
+        differs = np.maximum.accumulate(np.where(equal[lines], 0, number), axis=1)
+        runs = number - differs + np.where(differs == 0, self.run[lines, None], 0)
+        found: NDArray[np.bool_] = (runs >= self._needed[lines, None]).any(0)
+        return found
+
+    def _runs_at_end(self, equal: NDArray[np.bool_]) -> Integers:
+        """Return how many of the last tokens are equal, for each period."""
+        count = equal.shape[1]
+        last = equal[:, ::-1].argmin(1)
+        # If none differs, `argmin` returns 0 too.
+        whole = (last == 0) & equal[:, -1]
+        return np.where(whole, count + self.run, last)
 
     def _read(self, tokens: list[int]) -> None:
         """Follow the markers."""

@@ -106,7 +106,10 @@ def wide() -> lk.Vocabulary:
     more = [
         bytes(draws.choices(b"abcdefghijklmnopqrstuvwxyz 0123456789", k=draws.randint(2, 9))) for _ in range(COLUMNS)
     ]
-    return lk.Vocabulary([*TOKENS, *more[: COLUMNS - len(TOKENS)]], eos_ids=[EOS], pad_id=vocabulary().pad_id)
+    small = vocabulary()
+    return lk.Vocabulary(
+        [*TOKENS, *more[: COLUMNS - len(TOKENS)]], eos_ids=[EOS], pad_id=small.pad_id, special=small.special
+    )
 
 
 def output(row: Row) -> list[int]:

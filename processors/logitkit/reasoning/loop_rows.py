@@ -25,6 +25,9 @@ __all__ = ["advance_rows"]
 # The number of tokens that are compared at once: a block of 64 periods takes 64 kB.
 BLOCK = 1024
 
+# Most runs are shorter than these last tokens of a block.
+NEAR = 32
+
 Integers = NDArray[Any]
 
 
@@ -60,6 +63,13 @@ def advance_rows(
         window=_stacked([row.window for row in rows], state.window),
         run=_stacked([row.run for row in rows], state.run),
     )
+
+
+def _equal_at_end(equal: NDArray[np.bool_]) -> Integers:
+    """Return how many tokens at the end of each line are equal, which may be all."""
+    last = equal[:, ::-1].argmin(1)
+    # If none differs, `argmin` returns 0 too.
+    return np.where((last == 0) & equal[:, -1], equal.shape[1], last)
 
 
 def _column(numbers: list[int]) -> Tensor:
@@ -204,11 +214,12 @@ class _LoopRow:
 
     def _runs_at_end(self, equal: NDArray[np.bool_]) -> Integers:
         """Return how many of the last tokens are equal, for each period."""
-        count = equal.shape[1]
-        last = equal[:, ::-1].argmin(1)
-        # If none differs, `argmin` returns 0 too.
-        whole = (last == 0) & equal[:, -1]
-        return np.where(whole, count + self.run, last)
+        runs = _equal_at_end(equal[:, -NEAR:])
+        longer = np.flatnonzero(runs == min(NEAR, equal.shape[1]))
+        runs[longer] = _equal_at_end(equal[longer])
+        whole = runs == equal.shape[1]
+        runs[whole] += self.run[whole]
+        return runs
 
     def _read(self, tokens: list[int]) -> None:
         """Follow the markers."""

@@ -190,7 +190,7 @@ class _LoopRow:
         periods, count = len(self.window), len(tokens)
         too_long = self._needed == 0
         text = np.concatenate([self.window[::-1], tokens.astype(np.int32)])
-        # In the line of a period, whether each token equals the one so many places before it.
+        # For each period, whether tokens equal those one period before them.
         equal = sliding_window_view(text, count)[:periods][::-1] == text[periods:]
         equal[too_long] = False
         found = self._loops(equal) & (np.arange(count) >= self.left - 1)

@@ -142,6 +142,23 @@ def test_a_function_that_returns_infinity(by_tensors: bool) -> None:
             run(processor, torch.zeros(1, WIDTH), False, EOS)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("given", [0.0, NAN, NEVER], ids=str)
+def test_infinity_is_found_beside_other_numbers(given: float, dtype: torch.dtype) -> None:
+    def certain(logits: Tensor, context: lk.Context) -> Tensor:
+        return logits.index_fill(0, torch.tensor([1]), given).index_put(
+            (torch.tensor(1), torch.tensor(4)), torch.tensor(INF, dtype=dtype)
+        )
+
+    with pytest.raises(ProcessorError, match=r"the logit of token 4 in row 1 is \+inf; to force a"):
+        run(lk.Stateless(certain), torch.zeros(2, WIDTH, dtype=dtype), False, EOS)
+
+
+def test_an_eos_id_without_a_column_is_an_error_before_a_row_is_empty() -> None:
+    with pytest.raises(ConfigurationError, match=f"eos_ids contains {WIDTH}, but the logits have {WIDTH} columns"):
+        run(lk.Stateless(lambda logits, _: logits), torch.zeros(1, WIDTH), False, WIDTH)
+
+
 @every_row
 def test_by_itself_every_constraint_on_text_drops_nan(row: Row) -> None:
     if not row.masks or not row.sized or not hasattr(row.processor, "automaton"):

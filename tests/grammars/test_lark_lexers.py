@@ -47,6 +47,7 @@ def test_what_is_accepted_has_the_longest_terminals(case: LexerCase) -> None:
 
 
 NUMBERS = "\nNUM: /[0-9]+/\nFLOAT: /[0-9]+\\.[0-9]+/\n"
+IGNORED = "\n%ignore A\n%ignore B\n%ignore C"
 WORDS = "\nA: /[a-z]+/\nB: /[a-z.]+/\n"
 
 
@@ -107,6 +108,14 @@ def test_the_contextual_lexer_by_example(text: str, texts: list[str]) -> None:
             'start: "x"\nA: /a|xyz/\nB: /ab/\n%ignore A\n%ignore B',
             "read 'a' as A where B may begin with it too",
         ),
+        # What is left of a text is not ignored: D reads it, or C goes on from it.
+        (
+            'start: D "x"\nA: "ab"\nB: /a|xyz/\nC: "b"\nD.1: /b/' + IGNORED,
+            "read 'a' as B where A may begin with it too",
+        ),
+        ('start: /[0-9]/\nA: "ab"\nB: /a|wxyz/\nC: /b[0-9]*/' + IGNORED, "read 'a' as B where A may begin with it too"),
+        ('start: "x"\nA: "abc"\nB: /ab|a|wxyz/\nC: "bc"' + IGNORED, "read 'a' as B where A may begin with it too"),
+        ('start: "x"\n%ignore /a|ab/', "try the options of %ignore /a|ab/ in order, and never find 'ab'"),
     ],
 )
 def test_the_default_warns_where_lark_reads_a_text_in_another_way(text: str, warning: str) -> None:
@@ -117,8 +126,15 @@ def test_the_default_warns_where_lark_reads_a_text_in_another_way(text: str, war
         lk.Grammar(text, BYTES, syntax="lark", lexer="longest")
 
 
-def test_it_does_not_matter_which_of_two_ignored_terminals_is_read_if_the_rest_is_ignored_too() -> None:
-    ignored = "%import common.WS\n%import common.NEWLINE\n%ignore WS\n%ignore NEWLINE"
+@pytest.mark.parametrize(
+    "ignored",
+    [
+        "%import common.WS\n%import common.NEWLINE\n%ignore WS\n%ignore NEWLINE",
+        "%import common.WS\n%import common.SH_COMMENT\n%ignore WS\n%ignore SH_COMMENT",
+        '%ignore " "\n%ignore /[ \\n\\r\\t]+/',
+    ],
+)
+def test_it_does_not_matter_which_of_two_ignored_terminals_is_read_if_the_rest_is_ignored_too(ignored: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         constraint = lk.Grammar(f"start: /[a-z]+/ /[0-9]+/\n{ignored}", BYTES, syntax="lark")

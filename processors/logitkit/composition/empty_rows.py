@@ -113,18 +113,22 @@ def name_infinite_row(processors: Sequence[Processor[Any]], logits: Tensor) -> b
         logits: [B, V] floating point.
 
     Returns:
-        Whether every row has a token left, and no NaN.
+        Whether it is known that every row has a token left, and no NaN.
 
     Raises:
         ProcessorError: A logit is +inf.
     """
-    array, never, _ = as_array(logits)
-    # Comparing all logits takes ten times as long as finding the greatest.
-    broken = [number for number, row in enumerate(array) if is_broken(row, never)]
+    if by_tensors(logits):
+        # A user's function has moved them.
+        broken = list(range(len(logits)))
+    else:
+        array, never, _ = as_array(logits)
+        # Comparing all logits takes ten times as long as finding the greatest, so only those of broken rows are compared.
+        broken = [number for number, row in enumerate(array) if is_broken(row, never)]
     for number in broken:
         for token in (logits[number] == torch.inf).nonzero()[:1, 0].tolist():
             raise ProcessorError(
                 f"after {', '.join(map(name_of, processors))} the logit of token {token} in row {number} is +inf; to force a "
                 "token, ban all others with -inf"
             )
-    return not broken
+    return not broken and logits.shape[1] > 0

@@ -121,7 +121,8 @@ class EngineLogits:
             processed, self.emptied = self._processor.processed(state, logits, context)
         else:
             processed = process_checked(self._processor, state, logits, context)
-        if self._foreign and name_infinite_row(self._foreign, processed) and not ended:
+        is_whole = bool(self._foreign) and name_infinite_row(self._foreign, processed)
+        if is_whole and not ended and max(self._ends(eos_ids), default=-1) < processed.shape[1]:
             return processed
         return self._ended(processed, eos_ids) if self._at_fault or ended else processed
 

@@ -22,10 +22,10 @@ from logitkit.runtime.automaton_state import AutomatonState
 
 __all__ = ["advance_rows"]
 
-# The number of tokens that are compared at once: a block of 64 periods takes 64 kB.
+# The number of tokens that are compared at once, at most 65,535, so that 16 bits count them: a block of 64 periods takes 64 kB.
 BLOCK = 1024
 
-# Most runs are shorter than these last tokens of a block.
+# Most runs are shorter than this, so these last tokens of a block are looked at first.
 NEAR = 32
 
 Integers = NDArray[Any]
@@ -201,7 +201,11 @@ class _LoopRow:
         return used, looped
 
     def _loops(self, equal: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return after which tokens some run is a loop. For each period, it is given which tokens equal the one before them."""
+        """Return for each token whether some run is a loop after it.
+
+        Args:
+            equal: [P, T], whether each token equals the one a period before it.
+        """
         # No run is longer than all tokens that are equal, of which most periods have few.
         most = equal.view(np.uint8).sum(1, dtype=np.uint16) + np.where(equal[:, 0], self.run, 0)
         lines = np.flatnonzero((most >= self._needed) & (self._needed > 0))
@@ -213,7 +217,7 @@ class _LoopRow:
         return found
 
     def _runs_at_end(self, equal: NDArray[np.bool_]) -> Integers:
-        """Return how many of the last tokens are equal, for each period."""
+        """Return the run of each period after the last token."""
         runs = _equal_at_end(equal[:, -NEAR:])
         longer = np.flatnonzero(runs == min(NEAR, equal.shape[1]))
         runs[longer] = _equal_at_end(equal[longer])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache, partial
 
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.grammars.lark.lexeme import Lexeme
@@ -11,8 +12,8 @@ from logitkit.grammars.lark.parse import parse_lark
 from logitkit.grammars.lark.precedence import contextual_conditions, longest_conditions
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns.advice import beyond_ascii
-from logitkit.patterns.charset import ANY
-from logitkit.patterns.syntax import Alternate, Characters, Concat, Repeat
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.syntax import Alternate, Characters, Repeat
 
 __all__ = ["difference", "lark_advice"]
 
@@ -72,13 +73,21 @@ def _differences(lexer: Lexer) -> Iterator[str]:
         if lexer.is_ignored(number):
             yield f"ignore {name} even where a rule has it"
         yield from _beside_others(lexer, number)
-        found = terminals.found(number) if terminals.measure(number).text is None else None
-        if found is not None:
-            lost = TextLanguage.of_tree(terminals.lexeme(number).machine, lexer.limits) - found
-            if not lost.is_empty:
-                yield f"try the options of {name} in order, and never find {_shortest(lost)!r}"
+        yield from _in_order(lexer, number)
     for number in lexer.skipped:
         yield from _where_ignored(lexer, number)
+        yield from _in_order(lexer, number)
+
+
+def _in_order(lexer: Lexer, number: int) -> Iterator[str]:
+    """Yield what Lark never finds because it tries the options of an expression in order."""
+    terminals = lexer.terminals
+    found = terminals.found(number) if terminals.measure(number).text is None else None
+    if found is not None:
+        lost = TextLanguage.of_tree(terminals.lexeme(number).machine, lexer.limits) - found
+        if not lost.is_empty:
+            name = lexer.draft.definitions[number].name
+            yield f"try the options of {name} in order, and never find {_shortest(lost)!r}"
 
 
 def _beside_others(lexer: Lexer, number: int) -> Iterator[str]:
@@ -103,20 +112,32 @@ def _where_ignored(lexer: Lexer, number: int) -> Iterator[str]:
     for rivals in dict.fromkeys([tuple(lexer.rivals_of_ignored(number, others)) for others in places]):
         theirs = contextual_conditions(number, rivals, (), lexer.always, draft, terminals)
         ours = longest_conditions(number, rivals, (), draft, terminals)
-        earlier = [other for other in theirs.earlier if other not in ours.earlier]
-        refused = [n for n in earlier if not lexer.is_ignored(n) or _leaves_a_rest(lexer, number, n)]
-        yield from _taken_first(lexer, number, refused)
+        are_blank = cache(partial(_are_blank, lexer, rivals))
+        for other in theirs.earlier:
+            characters = _characters(lexer, number) | _characters(lexer, other)
+            if other not in ours.earlier and not (lexer.is_ignored(other) and are_blank(characters)):
+                yield from _taken_first(lexer, number, [other])
 
 
-def _leaves_a_rest(lexer: Lexer, number: int, other: int) -> bool:
-    """Whether a text of an ignored terminal is not ignored as a whole if another ignored one takes its beginning."""
-    own, first = (lexer.terminals.lexeme(n).machine for n in (number, other))
-    ignored = Alternate(tuple([lexer.terminals.lexeme(n).machine for n in lexer.skipped]))
-    begun, whole = (
-        TextLanguage.of_tree(Concat((first, Repeat(rest, 0, None))), lexer.limits)
-        for rest in (Characters(ANY), ignored)
+def _are_blank(lexer: Lexer, rivals: tuple[int, ...], characters: CharSet) -> bool:
+    """Whether characters are ignored in any order, so that it does not matter which of two ignored terminals is read.
+
+    They begin nothing that is not ignored, and no ignored terminal goes on from them to others, as a comment after a blank.
+    """
+    begun = [n for n in dict.fromkeys((*lexer.skipped, *rivals)) if lexer.terminals.lexeme(n).first & characters]
+    if any(not lexer.is_ignored(n) or _characters(lexer, n) - characters for n in begun):
+        return False
+    ignored = Alternate(tuple([lexer.terminals.lexeme(n).machine for n in begun]))
+    every, read = (
+        TextLanguage.of_tree(Repeat(tree, 0, None), lexer.limits) for tree in (Characters(characters), ignored)
     )
-    return not ((TextLanguage.of_tree(own, lexer.limits) & begun) - whole).is_empty
+    return (every - read).is_empty
+
+
+def _characters(lexer: Lexer, number: int) -> CharSet:
+    """Return all characters of the texts of a terminal."""
+    moves = lexer.terminals.lexeme(number).machine.moves
+    return CharSet.union([charset for row in moves for charset, _ in row])
 
 
 def _taken_first(lexer: Lexer, number: int, earlier: list[int]) -> Iterator[str]:

@@ -108,7 +108,7 @@ def test_the_contextual_lexer_by_example(text: str, texts: list[str]) -> None:
             'start: "x"\nA: /a|xyz/\nB: /ab/\n%ignore A\n%ignore B',
             "read 'a' as A where B may begin with it too",
         ),
-        # What is left of a text is not ignored: D reads it, or C goes on from it.
+        # The rest of a text is not ignored: D reads it, or C goes on from it.
         (
             'start: D "x"\nA: "ab"\nB: /a|xyz/\nC: "b"\nD.1: /b/' + IGNORED,
             "read 'a' as B where A may begin with it too",

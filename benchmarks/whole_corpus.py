@@ -1,7 +1,7 @@
 """All schemas of JSONSchemaBench through logitkit: how many compile, and whether a verdict on any of their documents is wrong.
 
-Documents are written as for `bench_json_schema`. Nothing is compared: schemas compile one after another in one process, whose CPU
-times are given.
+Documents are written as for `bench_json_schema`, and named by their numbers, from 1 on. Nothing is compared: schemas compile one
+after another in one process, whose CPU times are given.
 
     python -m benchmarks.whole_corpus CLONE [--count N] [--out benchmarks/results/jsonschemabench_whole.json]
 """
@@ -48,7 +48,7 @@ def whole(cases: list[Case]) -> dict[str, Any]:
     vocabulary = vocabularies.tekken()
     spell = Spelling(vocabulary)
     refused: Counter[str] = Counter()
-    wrong: list[tuple[str, str, bool]] = []
+    wrong: list[tuple[str, int, bool]] = []
     seconds: list[float] = []
     documents = 0
     for case in cases:
@@ -59,10 +59,10 @@ def whole(cases: list[Case]) -> dict[str, Any]:
             refused[reason_of(" ".join(str(error).split()))] += 1
             continue
         seconds.append(time.process_time() - begin)
-        for text, valid in documents_of(case):
+        for place, (text, valid) in enumerate(documents_of(case), 1):
             documents += 1
             if accepts(constraint, spell(text.encode())) != valid:
-                wrong.append((case.name, text[:200], valid))
+                wrong.append((case.name, place, valid))
     seconds.sort()
     return {
         "schemas": len(cases),

@@ -24,6 +24,17 @@ def nested(node: Node, levels: int, maximum: int) -> Node:
     return node
 
 
+def tower(levels: int) -> tuple[Node, ...]:
+    rules: list[Node] = []
+    for doubled in range(0, 3 * levels, 3):
+        rules += [
+            sequence(Call(doubled + 1), Call(doubled + 1)),
+            Repeat(either(Call(doubled + 2), Call(0)), 0, 1),
+            sequence(*(Repeat(part, 0, None) for part in (one_of("a"), Call(doubled + 3), one_of("b")))),
+        ]
+    return *rules, Repeat(one_of("abcdefghijklmnopqrstuvwxyz"), 0, None)
+
+
 HOSTILE: dict[str, Callable[[], tuple[Node, ...]]] = {
     "chain": lambda: (*(either(sequence("a", Call(i + 1)), "b") for i in range(COUNT)), one_of("c")),
     "names of names": lambda: (*(Call(i + 1) for i in range(COUNT)), one_of("c")),
@@ -36,6 +47,7 @@ HOSTILE: dict[str, Callable[[], tuple[Node, ...]]] = {
         *(sequence(Call(i + 1), Call(i + 1)) for i in range(75)),
         Repeat(one_of("c"), 0, 1),
     ),
+    "doubled, optional and repeated": lambda: tower(10),
     "counts of counts": lambda: (nested(Repeat(one_of("abc"), 0, None), 3, 99),),
 }
 

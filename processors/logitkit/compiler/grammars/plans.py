@@ -190,13 +190,14 @@ class Plans:
                 for mask, worse in after_read:
                     if mask & better:
                         better &= ~mask | self.beaten(state, mask & better, worse, reads)
+                        # Many states may be compared with many others, so each comparison counts at once.
+                        self.limits.spend(self.simulation.work)
+                        self.simulation.work = 0
                 if after_pop & better:
                     todo += ended - seen
                     seen |= ended
                 if not better:
                     break
-        self.limits.spend(self.simulation.work)
-        self.simulation.work = 0
         return better
 
     def beaten(self, state: int, mask: int, worse: Configuration, reads: list[tuple[int, Configuration]]) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import logitkit as lk
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.walk import Walk
 from tests.automata.test_pushdown import run_bytes
@@ -51,7 +52,11 @@ class Accepted:
 
     def __init__(self, constraint: Constraint) -> None:
         self.constraint = constraint
-        self.dfa = None if constraint.automaton.remembers is not None else constraint.nested_dfa()
+        self.dfa: NestedDfa | None = None
+        if constraint.automaton.remembers is None:
+            # A value that a row would have to remember may be written nowhere. As a part, such a schema is refused all the same.
+            with suppress(UnsupportedSchema):
+                self.dfa = constraint.nested_dfa()
 
     def accepts(self, text: bytes) -> bool:
         """Whether a text is one of them."""

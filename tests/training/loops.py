@@ -78,7 +78,9 @@ def sample(processor: Any, seed: int, rows: int = 3, steps: int = 9, dtype: torc
             if over[row]:
                 continue
             legal = (made[row] > -torch.inf).nonzero()[:, 0].tolist()
-            token = EOS if EOS in legal and chance.random() < 0.1 else chance.choice(legal)
+            # A logit near the least number has no probability beside one near the greatest.
+            possible = (made[row].log_softmax(0) > -torch.inf).nonzero()[:, 0].tolist()
+            token = EOS if EOS in possible and chance.random() < 0.1 else chance.choice(possible)
             found.outputs[row, step] = token
             found.log_probs[row, step] = made[row].double().log_softmax(0)[token]
             found.forced[row, step] = len(legal) == 1

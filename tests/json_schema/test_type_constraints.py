@@ -103,6 +103,9 @@ ENFORCED: list[tuple[Any, str, str]] = [
     (Annotated[int | float, Field(ge=2), WithJsonSchema({"type": "integer", "minimum": 5})], "5", "1"),
     # Constraints that a type has itself.
     (Annotated[float, Field(lt=1)], "0.5 0.9999999999999999", "1 0.99999999999999999999"),
+    # Python finds the float 0.1 greater than this bound, and the validator finds it equal.
+    (Annotated[float, Field(gt=Decimal("0.1"))], "0.2 0.10000000000000002", "0.1 0"),
+    (Annotated[float, Field(le=Decimal("0.1"))], "0.1 0", "0.2 0.10000000000000002"),
     (Annotated[float, Field(gt=0)], "0.5", f"0 0.{'0' * 330}1"),
     (Annotated[float, Field(multiple_of=0.1)], "0.3 -1000000.1", "0.25 123456789.1"),
     (Annotated[Decimal, Field(lt=1)], "0.5", "1 0.99999999999999999999"),

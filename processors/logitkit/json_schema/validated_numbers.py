@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -38,7 +39,7 @@ class ValidatedNumbers(GenerateJsonSchema):
         if step is not None:
             most = largest_multiple(float(step))
             schema = {**schema, "ge": max(schema.get("ge", -most), -most), "le": min(schema.get("le", most), most)}
-        found = _numbers(schema, float_bound)
+        found = _numbers(schema, _nearest_float_bound)
         return within(found, 10 ** (EXACT_DIGITS + 1)) if finite else found
 
     def decimal_schema(self, schema: Any) -> Schema:
@@ -90,6 +91,11 @@ def _numbers(schema: Any, bound: Callable[[str, Number], dict[str, int | float]]
         **({"maximum": min(upper)} if upper else {}),
         **({} if multiple is None else {"multipleOf": multiple if isinstance(multiple, int) else float(multiple)}),
     }
+
+
+def _nearest_float_bound(name: str, value: Number) -> Schema:
+    # The validator of floats compares with the float that is nearest to a bound, where Python compares with the bound itself.
+    return float_bound(name, float(value) if abs(value) <= sys.float_info.max else value)
 
 
 def _decimal_bound(name: str, value: Number) -> Schema:

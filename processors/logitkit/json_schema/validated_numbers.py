@@ -95,7 +95,7 @@ def _numbers(schema: Any, bound: Callable[[str, Number], dict[str, int | float]]
 
 def _nearest_float_bound(name: str, value: Number) -> Schema:
     # The validator of floats compares with the float that is nearest to a bound, where Python compares with the bound itself.
-    return float_bound(name, float(value) if abs(value) <= sys.float_info.max else value)
+    return float_bound(name, float(value) if -sys.float_info.max <= value <= sys.float_info.max else value)
 
 
 def _decimal_bound(name: str, value: Number) -> Schema:

@@ -48,8 +48,8 @@ FORWARD = 3
 # The most entries of the table in which the actions of texts are looked up.
 DENSE = 2**22
 
-# The cost of finding one exception, and of finding one action that pops.
-EXCEPTION_STEPS, POP_STEPS = 2, 8
+# The cost of finding one exception, of finding one action that pops, and of pushing one frame before an action.
+EXCEPTION_STEPS, POP_STEPS, PUSH_STEPS = 2, 8, 2
 
 # The further cost of an exception if a state may have several actions, because equal ones are then found by sorting.
 SEVERAL_STEPS = 4
@@ -125,6 +125,7 @@ class SuffixColumns(ColumnTable):
         self._before = Index(after, moves.states, end, frame)
         self._closers = Index(closes.symbol * self.ends + closes.end, self.width * self.ends, closes.source)
         self._lookers = Index(looks.symbol * self.ends + looks.end, self.width * self.ends, looks.source)
+        self._pushes = np.array([len(frames) for frames in moves.pushed])
         self._closes = np.bincount(closes.symbol, minlength=self.width) > 0
         if len(looks.source):
             self._order_ends(end, frame, after)
@@ -198,6 +199,7 @@ class SuffixColumns(ColumnTable):
         """Return the actions of moves that push frames, given the action after each move."""
         several = 1 + int(inside.max(initial=0))
         pairs, inverse = which_of(move * np.int64(several) + inside)
+        self.charge(PUSH_STEPS * int(self._pushes[pairs // several].sum()))
         made = []
         for pair in pairs.tolist():
             which, does = divmod(pair, several)

@@ -164,13 +164,15 @@ def check_step(chain: lk.Chain, made: Tensor, parts: Parts, conflicts: Tensor, t
     ends[[EOS, PAD]] = True
     exact = not any(isinstance(p, Intersection) or role_of(p) in READ_LOGITS for p in chain.processors)
     language = parts.language
-    # A draft has written an EOS that MinNewTokens holds back: a conflict, after which nothing binds a row without a language.
-    too_early = parts.ended & (not language and any(isinstance(p, lk.MinNewTokens) for p in parts.masking))
+    # A draft or a conflict has written an EOS that a part holds back: a conflict, after which nothing binds a row without a
+    # language.
+    held_back = any(isinstance(part, lk.MinNewTokens | lk.SuppressAtBegin) for part in parts.masking)
+    too_early = parts.ended & (not language and held_back)
     for row in range(len(made)):
         tried["masks of rows"] += 1
         nothing, forced = not by_all[row].any(), overruled[row] and by_all[row].any()
         if too_early[row] and conflicts[row]:
-            tried["rows that a draft ended too early"] += 1
+            tried["rows that ended too early"] += 1
             continue
         if nothing or ((stopped[row] or conflicts[row] or (parts.ended[row] and language)) and not forced):
             assert not legal[row, ~ends].any(), f"row {row} goes on after a stop, a conflict or EOS"

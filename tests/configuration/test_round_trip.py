@@ -90,6 +90,31 @@ def test_an_empty_configuration_changes_nothing() -> None:
     assert lk.from_config({"chain": []}, vocabulary()) == lk.chain()
 
 
+@pytest.mark.parametrize(
+    ("schema", "written"),
+    [
+        ('{"maximum": 1e400, "title": "\u00e9"}', '{"maximum": 1E+400, "title": "\\u00e9"}'),
+        ('{"enum": [0.1234567890123456789, 1e-320]}', '{"enum": [0.1234567890123456789, 1E-320]}'),
+        ('{"items": ' * 250 + '{"const": 1e400}' + "}" * 250, '{"items": ' * 250 + '{"const": 1E+400}' + "}" * 250),
+    ],
+)
+def test_a_schema_with_numbers_beyond_floats_is_written_as_text(schema: str, written: str) -> None:
+    every_byte = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])
+    documents = {"other.json": schema}
+    for made, form in [
+        (lk.JsonSchema(schema, every_byte), written),
+        (
+            lk.JsonSchema({"$ref": "other.json"}, every_byte, resources=documents),
+            {"schema": {"$ref": "other.json"}, "resources": {"other.json": written}},
+        ),
+    ]:
+        config = json.loads(json.dumps(lk.to_config(made)))
+        assert config == {"json_schema": form}
+        again = lk.from_config(config, every_byte)
+        assert again == made
+        assert again.automaton is made.automaton
+
+
 def test_bytes_that_are_not_text_are_written_in_hex() -> None:
     choice = lk.Choice([b"\xc3", "é"], vocabulary())
     assert lk.to_config(choice) == {"choice": [{"hex": "c3"}, "é"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -64,18 +65,12 @@ class SchemaForm(Form):
         return super().fits(value) or is_python_type(value)
 
     def write(self, value: Any) -> Any:
-        """Return the schema.
-
-        Raises:
-            ConfigurationError: It contains a number that `json.dumps` cannot write.
-        """
+        """Return the schema; its text if it has a number that is not a float, such as 1e400, which `json.dumps` cannot write."""
         todo = [value]
         while todo:
             inside = todo.pop()
             if isinstance(inside, Decimal):
-                raise ConfigurationError(
-                    f"the schema has the number {inside}, which is not a float; JSON forms have floats"
-                )
+                return _text(value)
             todo.extend(inside.values() if isinstance(inside, dict) else inside if isinstance(inside, list) else ())
         return value
 
@@ -104,7 +99,7 @@ class SchemasForm(Form):
         return {uri: SchemaForm().read(schema, place.inside(uri)) for uri, schema in value.items()}
 
     def write(self, value: Any) -> Any:
-        """Return the schemas, or raise as `SchemaForm` does."""
+        """Return the schemas, each as `SchemaForm` does."""
         return {uri: SchemaForm().write(schema) for uri, schema in value.items()}
 
 
@@ -142,3 +137,16 @@ class Nested(Form):
     def read(self, value: Any, place: Place) -> Any:
         """Return the processor."""
         return place.reader(value, place.nested())
+
+
+def _text(value: Any) -> str:
+    """Return the JSON text of a value whose numbers may be decimals."""
+    match value:
+        case Decimal():
+            return str(value)
+        case dict():
+            return "{" + ", ".join([f"{json.dumps(key)}: {_text(inside)}" for key, inside in value.items()]) + "}"
+        case list():
+            return "[" + ", ".join(map(_text, value)) + "]"
+        case _:
+            return json.dumps(value)

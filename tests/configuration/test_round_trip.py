@@ -93,8 +93,8 @@ def test_an_empty_configuration_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("schema", "written"),
     [
-        ('{"maximum": 1e400, "title": "\u00e9"}', '{"maximum": 1E+400, "title": "\\u00e9"}'),
-        ('{"enum": [0.1234567890123456789, 1e-320]}', '{"enum": [0.1234567890123456789, 1E-320]}'),
+        ('{"maximum": 1e400, "title": "\u00e9"}', '{"maximum": 1E+400, "title": "\u00e9"}'),
+        ('{"enum": [0.1234567890123456789, 1e-400]}', '{"enum": [0.1234567890123456789, 1E-400]}'),
         ('{"items": ' * 250 + '{"const": 1e400}' + "}" * 250, '{"items": ' * 250 + '{"const": 1E+400}' + "}" * 250),
     ],
 )

@@ -131,10 +131,10 @@ HOSTILE: dict[str, Hostile] = {
     "doubled rules": Hostile(
         "root ::= r0\n" + "\n".join(f"r{i} ::= r{i + 1} r{i + 1}" for i in range(60)) + '\nr60 ::= "c"'
     ),
-    # The number of frames that may lie on each other grows with the square of the levels.
     "counts of doubled rules": Hostile(
         "root ::= r0\n" + "\n".join(f"r{i} ::= (r{i + 1} r{i + 1}){{1,30}}" for i in range(3)) + "\nr3 ::= [a-z]*"
     ),
+    # The number of frames that may lie on each other grows with the square of the levels.
     "doubled rules of an optional letter": Hostile(
         "root ::= r0\n" + "\n".join(f"r{i} ::= r{i + 1} r{i + 1}" for i in range(75)) + '\nr75 ::= "a"?'
     ),

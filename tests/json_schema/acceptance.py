@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import logitkit as lk
@@ -55,8 +54,11 @@ class Accepted:
         self.dfa: NestedDfa | None = None
         if constraint.automaton.remembers is None:
             # A value that a row would have to remember may be written nowhere. As a part, such a schema is refused all the same.
-            with suppress(UnsupportedSchema):
+            try:
                 self.dfa = constraint.nested_dfa()
+            except UnsupportedSchema as error:
+                if "a row cannot remember" not in str(error):
+                    raise
 
     def accepts(self, text: bytes) -> bool:
         """Whether a text is one of them."""

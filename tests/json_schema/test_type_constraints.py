@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
+import sys
 from collections import Counter, deque
 from collections.abc import Hashable, Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -106,6 +108,11 @@ ENFORCED: list[tuple[Any, str, str]] = [
     # Python finds the float 0.1 greater than this bound, and the validator finds it equal.
     (Annotated[float, Field(gt=Decimal("0.1"))], "0.2 0.10000000000000002", "0.1 0"),
     (Annotated[float, Field(le=Decimal("0.1"))], "0.1 0", "0.2 0.10000000000000002"),
+    # 1e400 is read as infinity.
+    (Annotated[float, Field(lt=math.inf)], "0 0.5", "1e400"),
+    (Annotated[float, Field(gt=Decimal(sys.float_info.max) - 1)] | None, "null", "1"),
+    (Annotated[int | float, Field(le=10**400)], "1 0.5", "1e400"),
+    (Annotated[int | float, Field(le=53236436736738017)], "53236436736738016", "53236436736738019"),
     (Annotated[float, Field(gt=0)], "0.5", f"0 0.{'0' * 330}1"),
     (Annotated[float, Field(multiple_of=0.1)], "0.3 -1000000.1", "0.25 123456789.1"),
     (Annotated[Decimal, Field(lt=1)], "0.5", "1 0.99999999999999999999"),

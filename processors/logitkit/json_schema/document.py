@@ -177,7 +177,7 @@ def _scalar(value: object) -> Json:
         return float(value)
     if isinstance(value, Decimal) and value.is_finite():
         # As most are; others keep their digits, as 1e400 and fractions longer than a float has them.
-        return float(value) if abs(value.adjusted()) < 300 and Decimal(repr(float(value))) == value else value
+        return float(value) if abs(value.adjusted()) < 330 and Decimal(repr(float(value))) == value else value
     raise ConfigurationError(
         f"the schema contains {value!r}, which is not a JSON value; give dicts, lists, strings, numbers, bools and None"
     )

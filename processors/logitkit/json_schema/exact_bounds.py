@@ -56,13 +56,17 @@ def within(found: dict[str, Any], bound: int) -> dict[str, Any]:
 
 
 def allows_none(name: str, value: Number) -> bool:
-    """Whether no number is within a bound: it is NaN, or beyond all floats.
+    """Whether no number is within a bound: it is NaN, or no float is beyond it.
 
     Example:
         >>> allows_none("ge", math.inf), allows_none("le", math.inf), allows_none("le", math.nan)
         (True, False, True)
     """
-    return math.isnan(value) or (value > sys.float_info.max if name in LOWER else value < -sys.float_info.max)
+    # Only NaN differs from itself; `math.isnan` cannot take an integer beyond all floats.
+    if value != value:
+        return True
+    beyond, most = (value if name in LOWER else -value), sys.float_info.max
+    return beyond >= most if name in ("gt", "lt") else beyond > most
 
 
 def integer_bound(name: str, value: Number) -> dict[str, int]:
@@ -76,7 +80,7 @@ def integer_bound(name: str, value: Number) -> dict[str, int]:
         >>> integer_bound("gt", 1.5), integer_bound("lt", 3), integer_bound("le", math.inf)
         ({'minimum': 2}, {'maximum': 2}, {})
     """
-    if math.isinf(value):
+    if abs(value) == math.inf:
         return {}
     exact = Fraction(value)
     if name in LOWER:
@@ -133,11 +137,16 @@ def largest_multiple(step: float) -> int:
 
 def _bound(name: str, value: Number, read: Callable[[float], Fraction]) -> dict[str, int | float]:
     """Return the first float within a bound, given which number a float stands for."""
-    if not -sys.float_info.max <= value <= sys.float_info.max:
-        return {}
+    most = sys.float_info.max
+    if not -most <= value <= most:
+        # Texts beyond all floats are read as infinity, which only an infinite bound includes.
+        if abs(value) == math.inf and name in ("ge", "le"):
+            return {}
+        return {"minimum": -most} if name in LOWER else {"maximum": most}
     found, exact, inwards = float(value), Fraction(value), math.inf if name in LOWER else -math.inf
-    while not WITHIN[name](read(found), exact):
+    while math.isfinite(found) and not WITHIN[name](read(found), exact):
         # The first float after 0 has 324 digits.
         found = math.nextafter(found, inwards) if found else math.copysign(SMALLEST, inwards)
-    plain = int(found) if found.is_integer() and abs(found) < 2**53 else found
+    # Infinity: none is within it.
+    plain = int(found) if found.is_integer() and abs(found) < 2**63 else found
     return {"minimum" if inwards > 0 else "maximum": plain}

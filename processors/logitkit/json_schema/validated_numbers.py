@@ -39,7 +39,7 @@ class ValidatedNumbers(GenerateJsonSchema):
         if step is not None:
             most = largest_multiple(float(step))
             schema = {**schema, "ge": max(schema.get("ge", -most), -most), "le": min(schema.get("le", most), most)}
-        found = _numbers(schema, _nearest_float_bound)
+        found = _numbers({**schema, **_nearest_bounds(schema)}, float_bound)
         return within(found, 10 ** (EXACT_DIGITS + 1)) if finite else found
 
     def decimal_schema(self, schema: Any) -> Schema:
@@ -84,6 +84,8 @@ def _numbers(schema: Any, bound: Callable[[str, Number], dict[str, int | float]]
         found = {} if value is None else bound(name, value)
         lower += [found["minimum"]] if "minimum" in found else []
         upper += [found["maximum"]] if "maximum" in found else []
+    if any(map(math.isinf, (*lower, *upper))):
+        return dict(NO_NUMBER)
     multiple = schema.get("multiple_of")
     return {
         "type": "number",
@@ -93,9 +95,11 @@ def _numbers(schema: Any, bound: Callable[[str, Number], dict[str, int | float]]
     }
 
 
-def _nearest_float_bound(name: str, value: Number) -> Schema:
-    # The validator of floats compares with the float that is nearest to a bound, where Python compares with the bound itself.
-    return float_bound(name, float(value) if -sys.float_info.max <= value <= sys.float_info.max else value)
+def _nearest_bounds(schema: Any) -> Schema:
+    """Return the bounds of floats as the floats that are nearest: its validator compares with these."""
+    bounds = {name: schema[name] for name in BOUNDS if schema.get(name) is not None}
+    most = sys.float_info.max
+    return {name: float(value) if -most <= value <= most else value for name, value in bounds.items()}
 
 
 def _decimal_bound(name: str, value: Number) -> Schema:

@@ -123,8 +123,18 @@ class GrammarsForm(Form):
         return value
 
     def write(self, value: Any) -> Any:
-        """Return the grammars, or raise as `SchemaForm` does."""
-        return {name: SchemaForm().write(grammar) for name, grammar in value.items()}
+        """Return the grammars.
+
+        Raises:
+            ConfigurationError: A schema has a number that `json.dumps` cannot write. A text would be read as a grammar.
+        """
+        written = {name: SchemaForm().write(grammar) for name, grammar in value.items()}
+        for name, grammar in value.items():
+            if isinstance(written[name], str) and not isinstance(grammar, str):
+                raise ConfigurationError(
+                    f"the schema {name!r:.80} has a number that is not a float; give the grammar 'start: %json ...' with its text"
+                )
+        return written
 
 
 class Nested(Form):
@@ -143,10 +153,12 @@ def _text(value: Any) -> str:
     """Return the JSON text of a value whose numbers may be decimals."""
     match value:
         case Decimal():
-            return str(value)
+            # Without a point it would be read as an integer.
+            text = str(value)
+            return text if {*text} & {*".E"} else f"{text}.0"
         case dict():
-            return "{" + ", ".join([f"{json.dumps(key)}: {_text(inside)}" for key, inside in value.items()]) + "}"
+            return "{" + ", ".join([f"{_text(key)}: {_text(inside)}" for key, inside in value.items()]) + "}"
         case list():
             return "[" + ", ".join(map(_text, value)) + "]"
         case _:
-            return json.dumps(value)
+            return json.dumps(value, ensure_ascii=False)

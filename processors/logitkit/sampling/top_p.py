@@ -150,7 +150,7 @@ def cut_of_likely(row: HostRow, spared: float, least: int = 1) -> Cut | None:
     if not 0 < spared < 1:
         return None
     scores, columns = row.scores, len(row.scores)
-    if float(np.exp(scores[::SAMPLED] - np.float32(row.top)).sum()) * SAMPLED > FLAT:
+    if float(np.exp(scores[::SAMPLED].astype(np.float64) - row.top).sum()) * SAMPLED > FLAT:
         return None
     chances, greatest = exponentials(torch.from_numpy(scores), row.top)
     whole = float(chances.sum()) / greatest

@@ -79,6 +79,7 @@ class Plans:
             self.simulation.work = 0
             found = self.simulation.without_needless(found)
             self.limits.spend(self.simulation.work)
+            self.simulation.work = 0
         return found
 
     def after_pop(self, node: Iterable[Configuration], frame: Frame, symbols: int) -> frozenset[Configuration]:

@@ -111,6 +111,8 @@ ENFORCED: list[tuple[Any, str, str]] = [
     # 1e400 is read as infinity.
     (Annotated[float, Field(lt=math.inf)], "0 0.5", "1e400"),
     (Annotated[float, Field(gt=Decimal(sys.float_info.max) - 1)] | None, "null", "1"),
+    (Annotated[float, Field(ge=Decimal("NaN"))] | None, "null", "1"),
+    (Annotated[float, Field(ge=Decimal("NaN"), multiple_of=0.1)] | None, "null", "1"),
     (Annotated[int | float, Field(le=10**400)], "1 0.5", "1e400"),
     (Annotated[int | float, Field(le=53236436736738017)], "53236436736738016", "53236436736738019"),
     (Annotated[float, Field(gt=0)], "0.5", f"0 0.{'0' * 330}1"),

@@ -78,7 +78,7 @@ def sample(processor: Any, seed: int, rows: int = 3, steps: int = 9, dtype: torc
             if over[row]:
                 continue
             legal = (made[row] > -torch.inf).nonzero()[:, 0].tolist()
-            # A logit near the least number has no probability beside one near the greatest.
+            # If one logit is close to the greatest number and another to the least, the probability of the second is 0.
             possible = (made[row].log_softmax(0) > -torch.inf).nonzero()[:, 0].tolist()
             token = EOS if EOS in possible and chance.random() < 0.1 else chance.choice(possible)
             found.outputs[row, step] = token

@@ -147,6 +147,6 @@ def _bound(name: str, value: Number, read: Callable[[float], Fraction]) -> dict[
     while math.isfinite(found) and not WITHIN[name](read(found), exact):
         # The first float after 0 has 324 digits.
         found = math.nextafter(found, inwards) if found else math.copysign(SMALLEST, inwards)
-    # Infinity: none is within it.
+    # If no float is within the bound, this is infinity.
     plain = int(found) if found.is_integer() and abs(found) < 2**63 else found
     return {"minimum" if inwards > 0 else "maximum": plain}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -35,11 +34,12 @@ class ValidatedNumbers(GenerateJsonSchema):
 
     def float_schema(self, schema: Any) -> Schema:
         """Return floats; where infinity is not allowed, those that are far from it."""
+        schema = {**schema, **_nearest_bounds(schema)}
         step, finite = schema.get("multiple_of"), not schema.get("allow_inf_nan", self._config.allow_inf_nan)
         if step is not None:
             most = largest_multiple(float(step))
             schema = {**schema, "ge": max(schema.get("ge", -most), -most), "le": min(schema.get("le", most), most)}
-        found = _numbers({**schema, **_nearest_bounds(schema)}, float_bound)
+        found = _numbers(schema, float_bound)
         return within(found, 10 ** (EXACT_DIGITS + 1)) if finite else found
 
     def decimal_schema(self, schema: Any) -> Schema:
@@ -96,10 +96,16 @@ def _numbers(schema: Any, bound: Callable[[str, Number], dict[str, int | float]]
 
 
 def _nearest_bounds(schema: Any) -> Schema:
-    """Return the bounds of floats as the floats that are nearest: its validator compares with these."""
-    bounds = {name: schema[name] for name in BOUNDS if schema.get(name) is not None}
-    most = sys.float_info.max
-    return {name: float(value) if -most <= value <= most else value for name, value in bounds.items()}
+    """Return the bounds of floats as the floats that are nearest: the validator compares with these."""
+    return {name: _nearest(schema[name]) for name in BOUNDS if schema.get(name) is not None}
+
+
+def _nearest(bound: Number) -> Number:
+    try:
+        return float(bound)
+    except OverflowError:
+        # An integer beyond all floats has no nearest one.
+        return bound
 
 
 def _decimal_bound(name: str, value: Number) -> Schema:

@@ -76,7 +76,6 @@ class Plans:
                 state, stack = stack[-1], stack[:-1]
             found.add((state, stack, conditions))
         if len(found) > 1:
-            self.simulation.work = 0
             found = self.simulation.without_needless(found)
             self.limits.spend(self.simulation.work)
             self.simulation.work = 0

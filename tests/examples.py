@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["CI", "examples", "of_all"]
+import pytest
+
+__all__ = ["CI", "examples", "of_all", "selected"]
 
 T = TypeVar("T")
 
@@ -30,3 +32,14 @@ def of_all(cases: Iterable[T], one_in: int, *, in_ci: int = 1) -> list[T]:
         in_ci: The same for a run in CI.
     """
     return list(cases)[:: in_ci if CI else one_in]
+
+
+def selected(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
+    """Return the values of a parameter in those tests of a file that run and use a fixture, which takes long for each.
+
+    Args:
+        request: The request of the fixture, which belongs to the file.
+        parameter: The parameter, which all tests that use the fixture have.
+    """
+    tests = (test for test in request.session.items if isinstance(test, pytest.Function) and test.path == request.path)
+    return [test.callspec.params[parameter] for test in tests if request.fixturename in test.fixturenames]

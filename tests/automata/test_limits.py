@@ -18,7 +18,8 @@ from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import parse
 from logitkit.runtime.walk import Walk
-from tests.automata.hostile_patterns import HOSTILE, tried
+from tests.automata.hostile_patterns import HOSTILE
+from tests.examples import selected
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,11 +41,11 @@ HONEST = {
 
 
 @pytest.fixture(scope="module")
-def reports() -> dict[str, dict[str, Any]]:
-    """The result of each hostile pattern in a separate process, so that its peak memory is not that of other tests."""
+def reports(request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
+    """The result of each hostile pattern of the tests that run, in a process of its own, since others take memory too."""
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "processors")))
     result = subprocess.run(
-        [sys.executable, "-m", "tests.automata.hostile_patterns"],
+        [sys.executable, "-m", "tests.automata.hostile_patterns", *selected(request, "name")],
         env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
         cwd=ROOT,
         capture_output=True,
@@ -57,7 +58,7 @@ def reports() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", tried())
+@pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_pattern_compiles_or_is_refused_in_time(name: str, reports: dict[str, dict[str, Any]]) -> None:
     assert len(HOSTILE[name]) <= 10_000
     report = reports[name]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.examples import of_all
-
 INTEGER = {"type": "integer"}
 STRING = {"type": "string"}
 
@@ -247,8 +245,3 @@ SCHEMAS: dict[str, Any] = {
     },
 }
 """By what is hostile about them."""
-
-
-def tried() -> list[str]:
-    """Return the names of the schemas that a test run compiles."""
-    return of_all(SCHEMAS, 9)

@@ -1,8 +1,8 @@
-"""Compile the kernels without a GPU: `python -m tests.kernels.compiling TARGET...`, such as `sm_90` or `gfx942`.
+"""Compile the kernels without a GPU: `python -m tests.kernels.compiling [--one-of-each] TARGET...`, such as `sm_90` or `gfx942`.
 
 Prints as JSON, for each variant that some processors of the registry need, the registers of a thread, the bytes of its stack,
-where registers are spilled, the bytes of shared memory, and the number of inexact operations. Runs in a process of its own, in
-which Triton's interpreter is off.
+where registers are spilled, the bytes of shared memory, and the number of inexact operations; with `--one-of-each`, for the
+first variant of each kernel. Runs in a process of its own, in which Triton's interpreter is off.
 """
 
 from __future__ import annotations
@@ -176,15 +176,18 @@ def usage(made: Any) -> dict[str, int]:
     return {"registers": registers, "stack": stack, "shared": made.metadata.shared, "inexact": len(inexact)}
 
 
-def main(names: list[str]) -> None:
-    """Compile all variants for some targets."""
+def main(names: list[str], one_of_each: bool) -> None:
+    """Compile all variants for some targets, or one of each kernel."""
     assert not os.environ.get("TRITON_INTERPRET"), "Triton's interpreter compiles nothing"
+    chosen = variants()
+    if one_of_each:
+        chosen = dict({variant.kernel.name: (name, variant) for name, variant in reversed(chosen.items())}.values())
     found = {
-        target: {name: usage(compiled(variant, TARGETS[target])) for name, variant in variants().items()}
+        target: {name: usage(compiled(variant, TARGETS[target])) for name, variant in chosen.items()}
         for target in names
     }
     print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main([name for name in sys.argv[1:] if name != "--one-of-each"], "--one-of-each" in sys.argv)

@@ -96,7 +96,7 @@ def larger(inner: st.SearchStrategy[Language]) -> st.SearchStrategy[Language]:
     )
 
 
-@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.filter_too_much])
 @given(
     st.recursive(leaves, larger, max_leaves=6),
     st.sampled_from([NAMED, SPELLED, GAPS, TWO_ENDS]),

@@ -16,6 +16,7 @@ the fastest to read and write, as neighbours in memory come one after another.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -126,27 +127,33 @@ class TokenCounts(NamedTuple):
         )
 
     def add_one_each(self, tokens: Tensor) -> TokenCounts:
-        """Add [B] tokens on the CPU, for which there is room. At every step, so with as few calls of numpy as possible."""
-        ids, counts, number = self.ids.numpy(), self.counts.numpy(), self.number.tolist()
-        often, fresh = counts.shape[1] > 0, False
+        """Add [B] tokens on the CPU, for which there is room.
+
+        It happens at every step, so the rows are searched as one piece of memory; an array for each takes three times as long.
+        """
+        number, size = self.number.tolist(), self.ids.shape[1]
+        often, fresh = self.counts.shape[1] > 0, False
+        ids, counts = self.ids.numpy().reshape(-1), self.counts.numpy().reshape(-1)
         counts = counts.copy() if often else counts
+        known, times = memoryview(ids), memoryview(counts)
         for row, (token, counted) in enumerate(zip(tokens.tolist(), self.counted.tolist(), strict=True)):
             if token < 0 or not counted:
                 continue
-            end = number[row]
-            place = int(ids[row, :end].searchsorted(np.int32(token)))
-            if place == end or ids[row, place] != token:
-                ids = ids if fresh else ids.copy()
-                fresh = True
-                for part, value in ((ids, token), (counts, 0)) if often else ((ids, token),):
-                    part[row, place + 1 : end + 1] = part[row, place:end]
-                    part[row, place] = value
-                number[row] = end + 1
+            end = row * size + number[row]
+            place = bisect_left(known, token, row * size, end)
+            if place == end or known[place] != token:
+                if not fresh:
+                    ids, fresh = ids.copy(), True
+                    known = memoryview(ids)
+                for part, value in ((known, token), (times, 0)) if often else ((known, token),):
+                    part[place + 1 : end + 1] = part[place:end]
+                    part[place] = value
+                number[row] += 1
             if often:
-                counts[row, place] += 1
+                times[place] += 1
         return TokenCounts(
-            torch.from_numpy(ids) if fresh else self.ids,
-            torch.from_numpy(counts) if often else self.counts,
+            torch.from_numpy(ids.reshape(-1, size)) if fresh else self.ids,
+            torch.from_numpy(counts.reshape(-1, size)) if often else self.counts,
             torch.tensor(number) if fresh else self.number,
             self.counted,
             self.grows,

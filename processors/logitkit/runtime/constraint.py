@@ -101,7 +101,7 @@ class Constraint(CompiledLanguage):
         A token beyond the row's token limit does not count as illegal.
         """
         slots = state.slots
-        check_tokens(type(self).__name__, len(slots), tokens)
+        check_tokens(type(self).__name__, slots.shape[0], tokens)
         self._check_frames(state)
         if state.runs_on_host:
             from logitkit.runtime.remembering.steps import advance_remembering
@@ -118,7 +118,7 @@ class Constraint(CompiledLanguage):
 
         A finished row may emit only EOS and padding; a dead row only EOS, at logit 0. NaN counts as -inf.
         """
-        logits = own_rows(type(self).__name__, len(state.slots), logits)
+        logits = own_rows(type(self).__name__, state.slots.shape[0], logits)
         self._check_frames(state)
         if state.runs_on_host:
             from logitkit.runtime.remembering.steps import mask_remembering

@@ -67,13 +67,18 @@ class ConstraintState(NamedTuple):
     def host_rows(self, registry: Any) -> list[ConstraintRow]:
         """Return the rows as Python numbers."""
         slots, generations, states = (part.tolist() for part in self.at)
+        if not self.has_frames:
+            return [
+                NeutralRow(registry, slot, generation, [(state, b"")])
+                if slot == NEUTRAL
+                else ConstraintRow(registry, slot, generation, state)
+                for slot, generation, state in zip(slots, generations, states, strict=True)
+            ]
         columns = zip(slots, generations, states, rows_of(self.stack), self.left.tolist(), strict=True)
         return [
             NeutralRow(registry, slot, generation, [(state, stack)], left=left)
             if slot == NEUTRAL
             else StackRow(registry, slot, generation, state, stack, left)
-            if stack
-            else ConstraintRow(registry, slot, generation, state)
             for slot, generation, state, stack, left in columns
         ]
 

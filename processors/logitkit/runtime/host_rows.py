@@ -33,6 +33,7 @@ FEW_ROWS = 32
 
 # torch counts the operations that write to a tensor.
 VERSION = attrgetter("_version")
+NOT_COUNTED = -1
 
 S = TypeVar("S", bound=RowState)
 
@@ -50,7 +51,8 @@ class HostRows:
 
     def __init__(self, state: RowState, rows: list[ConstraintRow], numbers: Numbers) -> None:
         self._state, self._tensors = state, state.tensors
-        self._writes, self.rows, self.numbers = _writes(self._tensors), rows, numbers
+        self._writes: int | None = None
+        self.rows, self.numbers = rows, numbers
 
     @classmethod
     def taken(cls, registry: AutomatonRegistry, state: RowState) -> HostRows:
@@ -68,6 +70,8 @@ class HostRows:
     def put(self, registry: AutomatonRegistry) -> None:
         """Remember these rows for the next step."""
         if len(self.rows) <= MANY_ROWS:
+            if self._writes is None:
+                self._writes = _writes(self._tensors)
             registry.last_rows = [self]
 
     def are_of(self, state: RowState) -> bool:
@@ -77,15 +81,15 @@ class HostRows:
             tensors = state.tensors
             if len(mine) != len(tensors) or not all(map(is_, mine, tensors)):
                 return False
-        return self._writes >= 0 and self._writes == _writes(mine)
+        return self._writes != NOT_COUNTED and self._writes == _writes(mine)
 
 
 def _writes(tensors: tuple[Tensor, ...]) -> int:
-    """Return how often torch operations wrote to some tensors, or -1 if torch does not count that."""
+    """Return how often torch operations wrote to some tensors, or `NOT_COUNTED`."""
     try:
         return sum(map(VERSION, tensors))
     except RuntimeError:  # a tensor that was made in inference mode
-        return -1
+        return NOT_COUNTED
 
 
 def advance_on_host(registry: AutomatonRegistry, state: S, tokens: Tensor) -> S:

@@ -27,9 +27,8 @@ __all__ = ["TopP", "TopPState"]
 # Likely tokens are sorted alone if they are at most this part of all. numpy sorts a whole row in the time of two softmaxes.
 FEW_LIKELY = 16
 
-# A row is flat if all its probabilities together are this many times the greatest one, as far as every 64th shows. Its cut is
-# among thousands of tokens, so that the whole row is sorted at once.
-FLAT, SAMPLED = 64, 64
+# Every 64th token tells whether few tokens are likely. Shorter rows are sorted at once, in which numpy takes less time.
+SAMPLED, MANY_COLUMNS = 64, 20_000
 
 # Half the distance from 1 to the next number of float32, by which an operation rounds. The other number is more than the
 # errors of an exponential, which in torch are up to 40 of these, of a quotient, and of a sum of the lanes of a vector together.
@@ -150,12 +149,12 @@ def cut_of_likely(row: HostRow, spared: float, least: int = 1) -> Cut | None:
     if not 0 < spared < 1:
         return None
     scores, columns = row.scores, len(row.scores)
-    if float(np.exp(scores[::SAMPLED].astype(np.float64) - row.top).sum()) * SAMPLED > FLAT:
+    if columns < MANY_COLUMNS or not (attempts := _promising(row, spared)):
         return None
     chances, greatest = exponentials(torch.from_numpy(scores), row.top)
     whole = float(chances.sum()) / greatest
     # The second time, there are more likely tokens: those of the first time no longer count among the others.
-    for among in (SOME, columns) if columns > SOME else (columns,):
+    for among in attempts:
         likely = ids_from(scores, row.top + math.log(spared / among * whole), columns // FEW_LIKELY)
         if likely is not None and len(likely) >= least:
             chances.numpy()[likely] = 0
@@ -164,6 +163,24 @@ def cut_of_likely(row: HostRow, spared: float, least: int = 1) -> Cut | None:
             if found is not None:
                 return found
     return None
+
+
+def _promising(row: HostRow, spared: float) -> list[int]:
+    """Return for which of SOME and V, which is greater, a cut among likely tokens is probable: they are few, and others spared.
+
+    In a flat row, in which thousands are nearly as likely as the best, there is none.
+    """
+    columns = len(row.scores)
+    chances = np.exp(row.scores[::SAMPLED].astype(np.float64) - row.top)
+    # Its greatest probability is hardly ever among those.
+    whole = 1 + SAMPLED * float(chances.sum())
+    found = []
+    for among in (SOME, columns):
+        unlikely = chances < spared / among * whole
+        few = SAMPLED * (len(chances) - np.count_nonzero(unlikely)) <= columns // FEW_LIKELY
+        if few and SAMPLED * float(chances.sum(where=unlikely)) < spared * whole:
+            found.append(among)
+    return found
 
 
 def _cut_among(row: HostRow, likely: NDArray[np.intp], whole: float, rest: float, spared: float) -> Cut | None:

@@ -59,6 +59,7 @@ def processors(vocabulary: lk.Vocabulary) -> dict[str, Any]:
         "StopStrings": lk.StopStrings(["\n\n", "stop"], vocabulary),
         "RepetitionPenalty": lk.RepetitionPenalty(1.2),
         "FrequencyPenalty": lk.FrequencyPenalty(0.5),
+        "FrequencyPenalty of a window": lk.FrequencyPenalty(0.5, window=64, include_prompt=True),
         "NoRepeatNGram": lk.NoRepeatNGram(3),
         "Dry": lk.Dry(0.8, vocabulary=vocabulary),
         "TopK": lk.TopK(50),

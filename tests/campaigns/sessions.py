@@ -155,9 +155,12 @@ def check_continuation(case: Continuation, tried: Counter[str]) -> None:
                 tried["steps refused"] += 1
                 continue
         for row, (before, after) in enumerate(zip(state.rows, found.rows, strict=True)):
-            prompt, new = list(before), list(after)[len(before) :]
+            tokenizer = loaded("transformers")[1]
+            # A row without a token begins with BOS.
+            prompt = list(before) or [tokenizer.bos_token_id]
+            new = list(after)[len(prompt) :]
             wanted = alone.alone(case.engine, prompt, 2, processors()[processor])
-            eos = loaded("transformers")[1].eos_token_id
+            eos = tokenizer.eos_token_id
             written = [token for token in wanted if token != eos]
             if new != written:
                 check_tie(

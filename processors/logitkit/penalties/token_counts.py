@@ -21,6 +21,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.kernels import switch
@@ -133,9 +134,10 @@ class TokenCounts(NamedTuple):
         """
         number, size = self.number.tolist(), self.ids.shape[1]
         often, fresh = self.counts.shape[1] > 0, False
-        ids, counts = self.ids.numpy().reshape(-1), self.counts.numpy().reshape(-1)
+        ids: NDArray[np.int32] = self.ids.numpy().reshape(-1)
+        counts: NDArray[np.int32] = self.counts.numpy().reshape(-1)
         counts = counts.copy() if often else counts
-        known, times = memoryview(ids), memoryview(counts)
+        known, times = ids.data, counts.data
         for row, (token, counted) in enumerate(zip(tokens.tolist(), self.counted.tolist(), strict=True)):
             if token < 0 or not counted:
                 continue
@@ -144,17 +146,21 @@ class TokenCounts(NamedTuple):
             if place == end or known[place] != token:
                 if not fresh:
                     ids, fresh = ids.copy(), True
-                    known = memoryview(ids)
-                for part, value in ((known, token), (times, 0)) if often else ((known, token),):
-                    part[place + 1 : end + 1] = part[place:end]
-                    part[place] = value
+                    known = ids.data
+                if place < end:
+                    known[place + 1 : end + 1] = known[place:end]
+                    if often:
+                        times[place + 1 : end + 1] = times[place:end]
+                known[place] = token
                 number[row] += 1
-            if often:
+                if often:
+                    times[place] = 1
+            elif often:
                 times[place] += 1
         return TokenCounts(
             torch.from_numpy(ids.reshape(-1, size)) if fresh else self.ids,
             torch.from_numpy(counts.reshape(-1, size)) if often else self.counts,
-            torch.tensor(number) if fresh else self.number,
+            torch.from_numpy(np.array(number, np.int64)) if fresh else self.number,
             self.counted,
             self.grows,
         )

@@ -47,8 +47,8 @@ class Histories(Generic[S]):
 
     Hashes only propose matches, and token ids decide. On a GPU, a usual step (the same rows, one token longer) reads one boolean
     from the device. The last `capacity` histories are remembered, or those of two calls if that is more. The least recently used
-    group of rows is forgotten first, and a dropped beam at once. Each group keeps its newest state, and the last four groups keep
-    at most 24 states.
+    group of rows is forgotten first, and a dropped beam at once, unless the rows may be those of two groups. Each group keeps its
+    newest state, and the last four groups keep at most 24 states.
 
     Args:
         processor: The processor whose states are wanted.
@@ -94,7 +94,8 @@ class Histories(Generic[S]):
             if seen < shown.length:
                 state = self._advance(state, shown.columns(seen).to(port.device))
             # No processor is called after this, so a processor that fails changes nothing.
-            group = group.extended(shown, seen, parents)
+            stays = parents is not None and self._has_twin(group, shown, keys, parents)
+            group = group.extended(shown, seen, parents, stays)
             group.keep(port, shown.length, state)
         group.sequence = sequence
         self._use(group)
@@ -150,6 +151,11 @@ class Histories(Generic[S]):
             if parents is not None:
                 return group, shown.length - 1, parents
         return None
+
+    def _has_twin(self, group: RowGroup, shown: Shown, keys: Integers | None, parents: Parents) -> bool:
+        """Whether another group may be meant just as well, so that those rows that do not go on here are not dropped beams."""
+        dropped = len(np.unique(parents.rows)) < group.rows.count
+        return dropped and any(other is not group and other.parents(shown, keys) is not None for other in self.groups)
 
     def _begin(self, shown: Shown, keys: Integers | None) -> tuple[Integers, Integers]:
         """Return the columns at which the prompts of rows begin and end, for rows that are not all in one group."""

@@ -202,13 +202,14 @@ class RowGroup:
             store(self.checkpoints, port, found)
         return found
 
-    def extended(self, shown: Shown, seen: int, parents: Parents | None) -> RowGroup:
+    def extended(self, shown: Shown, seen: int, parents: Parents | None, stays: bool = False) -> RowGroup:
         """Return the group of the rows of a call: this group after growing, or a new one if the rows diverge from it.
 
         Args:
             shown: The call.
             seen: The number of its leading columns that are known here.
             parents: The row that each row continues; None if it is the row of the same index.
+            stays: Whether this group stays as it is if rows moved.
         """
         if parents is None:
             if seen == shown.length:
@@ -220,7 +221,7 @@ class RowGroup:
             branch.checkpoints = {port: states.upto(seen) for port, states in self.checkpoints.items()}
             branch._contexts = dict(self._contexts)
             return branch
-        if seen == self.rows.length and shown.rows == self.rows.count:
+        if seen == self.rows.length and shown.rows == self.rows.count and not stays:
             self._permute(parents, shown)
             return self
         origin = parents.rows if self.origin is None else self.origin[parents.rows]

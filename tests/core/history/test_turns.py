@@ -58,3 +58,14 @@ class TestTurns:
             assert hook(two) == [([3, 4], two[2:])]
             one.append(step)
             two.append(step if step < 5 else 2 * step)
+
+    def test_beams_that_two_batches_may_have_take_none_from_either(self) -> None:
+        hook = Hook()
+        for history in ([1], [1, 5], [1, 6]):
+            hook(history)
+        assert hook([1, 5, 0], [1, 5, 1]) == [([1], [5, 0]), ([1], [5, 1])]
+        assert hook([1, 6, 0], [1, 5, 0]) == [([1], [6, 0]), ([1], [5, 0])]
+        # Both batches have the parent of these beams.
+        assert hook([1, 5, 0, 7], [1, 5, 0, 8]) == [([1], [5, 0, 7]), ([1], [5, 0, 8])]
+        assert hook([1, 5, 0, 9], [1, 5, 1, 9]) == [([1], [5, 0, 9]), ([1], [5, 1, 9])]
+        assert hook([1, 6, 0, 9], [1, 5, 0, 9]) == [([1], [6, 0, 9]), ([1], [5, 0, 9])]

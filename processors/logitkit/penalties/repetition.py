@@ -114,8 +114,10 @@ class OccurrencePenalty(HistoryProcessor[S]):
         there[penalty == self.neutral] = False
         row, places = filled(there)
         ids, often = tokens[places], None
-        if self.counts:
-            pairs, often = np.unique(np.int64(row) << 32 | ids, return_counts=True)
+        if self.counts and len(tokens) == 1:
+            ids, often = np.unique(ids, return_counts=True)
+        elif self.counts:
+            pairs, often = np.unique(row << 32 | ids, return_counts=True)
             row, ids = pairs >> 32, pairs & 0xFFFFFFFF
         self._change(host, row, ids, penalty[row], often)
 

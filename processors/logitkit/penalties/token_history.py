@@ -163,7 +163,7 @@ class TokenHistory(NamedTuple):
         if fixed or torch.compiler.is_compiling() or len(self.length) == 0:
             return self
         size = self.tokens.shape[1]
-        needed = max((self.length + more).minimum(self.window).tolist())
+        needed = max(map(min, [length + more for length in self.length.tolist()], self.window.tolist()))
         if needed <= size:
             return self
         extra = min(max(_room(needed), 2 * size), int(self.window.max())) - size

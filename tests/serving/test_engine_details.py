@@ -115,6 +115,18 @@ def completed(llama: Any, asked: ServedRequest, **more: Any) -> Any:
         _admitted.reset(token)
 
 
+@pytest.mark.parametrize("name", ["llama2", "chatml", "alpaca", "zephyr", "mistrallite", "gemma"])
+def test_chat_formats_of_llama_cpp_read_a_call_without_text(name: str) -> None:
+    """Many read the content of each message, which a client leaves out or sends as null."""
+    chat_format = pytest.importorskip("llama_cpp.llama_chat_format", reason="llama-cpp-python is not installed")
+    from logitkit_adapters.serving.llama_cpp_server import _adapted
+
+    said: list[dict[str, Any]] = [{"role": "user", "content": "Weather?"}, {"role": "assistant", "tool_calls": []}]
+    said += [{**said[1], "content": None}, {"role": "tool", "tool_call_id": "1", "content": "sunny"}]
+    text = getattr(chat_format, f"format_{name}")(messages=_adapted({"messages": said})["messages"]).prompt
+    assert "Weather?" in text
+
+
 @pytest.mark.usefixtures("llama_methods")
 def test_llama_cpp_gives_no_probabilities_for_a_stop(gguf: str) -> None:
     import llama_cpp

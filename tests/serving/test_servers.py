@@ -301,3 +301,24 @@ def test_a_conversation_continues_after_a_tool(server: Server, content: Any, nul
         messages=said, response_format=FORMAT, **asked | {"tools": openai.omit}
     )
     jsonschema.validate(json.loads(answer.choices[0].message.content), PERSON)
+
+
+@pytest.mark.parametrize("left_out", [{}, {"parameters": None, "description": None}])
+def test_a_tool_without_parameters_or_description(server: Server, left_out: dict[str, Any]) -> None:
+    asked: Any = {"tools": [{"type": "function", "function": {"name": "now", **left_out}}], "max_tokens": 40}
+    (call,) = server.chat(tool_choice="required", **asked).choices[0].message.tool_calls
+    assert (call.function.name, json.loads(call.function.arguments)) == ("now", {})
+    assert server.chat(tool_choice="none", **asked).choices[0].message.content is not None
+
+
+def test_a_developer_may_say_what_a_system_says(server: Server) -> None:
+    """OpenAI's API has both roles."""
+    said: list[Any] = [{"role": "developer", "content": "Be brief. "}, {"role": "user", "content": "Answer in JSON: "}]
+    asked: Any = {
+        "model": server.model,
+        "messages": said,
+        "max_tokens": 60,
+        "temperature": 0,
+        "response_format": FORMAT,
+    }
+    jsonschema.validate(json.loads(server.client.chat.completions.create(**asked).choices[0].message.content), PERSON)

@@ -255,3 +255,36 @@ def test_hostile_tools_end_in_time() -> None:
     with pytest.raises((UnsupportedSchema, PatternTooLarge)):
         Tools(many).constraint(BYTES)
     assert time.perf_counter() - start < 20
+
+
+def test_fields_of_arguments_are_read_as_by_validate_call() -> None:
+    """A `Field` is the default value of an argument, or in its annotation."""
+
+    def search(
+        q: str = Field(description="What to look for.", min_length=3),
+        limit: int = Field(default=5, ge=1, le=10, alias="most"),
+        kinds: list[str] = Field(default_factory=list),
+        lang: Annotated[str, Field(description="The language.")] = "en",
+        page: Annotated[int, Field(ge=0)] = 0,
+    ) -> None:
+        """Search.
+
+        Args:
+            limit: The most results.
+            lang: Another description.
+            page: The page.
+        """
+
+    found = parameters(search)
+    assert found["required"] == ["q"]
+    assert found["properties"] == {
+        "q": {"type": "string", "minLength": 3, "description": "What to look for."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 10, "default": 5, "description": "The most results."},
+        "kinds": {"type": "array", "items": {"type": "string"}},
+        "lang": {"type": "string", "default": "en", "description": "The language."},
+        "page": {"type": "integer", "minimum": 0, "default": 0, "description": "The page."},
+    }
+    constraint = Tools([search], choice="required").constraint(BYTES)
+    for arguments, legal in (('{"q": "tea"}', True), ("{}", False), ('{"q": "tea", "limit": 11}', False)):
+        call = f'<tool_call>\n{{"name": "search", "arguments": {arguments}}}\n</tool_call>'
+        assert constraint.matches(call) == legal

@@ -78,28 +78,48 @@ def main(arguments: Sequence[str], options: Options) -> None:
 
 def _adapted(body: dict[str, Any]) -> dict[str, Any]:
     """Return a body in the forms that the server knows, of those that OpenAI's API allows."""
-    found, limit, messages = dict(body), body.get("max_completion_tokens"), body.get("messages")
+    found, limit = dict(body), body.get("max_completion_tokens")
     if limit is not None:
         found["max_tokens"] = limit
-    if isinstance(messages, list):
-        found["messages"] = [
-            _adapted_message(message) if isinstance(message, dict) else message for message in messages
-        ]
+    for name, adapted in (("messages", _adapted_message), ("tools", _adapted_tool)):
+        items = body.get(name)
+        if isinstance(items, list):
+            found[name] = [adapted(item) if isinstance(item, dict) else item for item in items]
     return found
 
 
+def _adapted_tool(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool with parameters, which OpenAI's API allows to leave out or to be null, like the description.
+
+    Example:
+        >>> _adapted_tool({"type": "function", "function": {"name": "now", "description": None}})["function"]
+        {'name': 'now', 'parameters': {'type': 'object', 'properties': {}}}
+    """
+    function = tool.get("function")
+    if not isinstance(function, dict):
+        return tool
+    given = {name: value for name, value in function.items() if value is not None}
+    return {**tool, "function": {**given, "parameters": given.get("parameters", {"type": "object", "properties": {}})}}
+
+
 def _adapted_message(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message whose content is a text: that of calls of tools may be null, and others may have parts.
+    """Return a message whose content is a text, in a role that chat formats know.
+
+    The content of calls of tools may be null or left out, which some chat formats cannot read, and others may have parts.
 
     Example:
         >>> _adapted_message({"role": "assistant", "content": None, "tool_calls": []})
-        {'role': 'assistant', 'tool_calls': []}
+        {'role': 'assistant', 'content': '', 'tool_calls': []}
+        >>> _adapted_message({"role": "developer", "content": "Be brief."})
+        {'role': 'system', 'content': 'Be brief.'}
         >>> _adapted_message({"role": "tool", "content": [{"type": "text", "text": "sunny"}]})
         {'role': 'tool', 'content': 'sunny'}
     """
     content = message.get("content")
     if message.get("role") == "assistant" and content is None:
-        return {name: value for name, value in message.items() if name != "content"}
+        return {**message, "content": ""}
+    if message.get("role") == "developer":
+        message = {**message, "role": "system"}
     if message.get("role") == "user" or not isinstance(content, list):
         return message
     texts: list[Any] = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]

@@ -6,7 +6,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.python_types import schema_of, supported
@@ -79,6 +79,7 @@ def parameters_of(function: Callable[..., Any], name: str) -> tuple[str, dict[st
     try:
         from pydantic import ConfigDict, Field, create_model
         from pydantic.errors import PydanticUserError
+        from pydantic.fields import FieldInfo
     except ImportError:
         raise ConfigurationError(
             f"the tool {name!r} is a function, whose JSON Schema pydantic writes, and pydantic is not installed; run "
@@ -94,10 +95,17 @@ def parameters_of(function: Callable[..., Any], name: str) -> tuple[str, dict[st
             raise ConfigurationError(
                 f"the argument {argument!r} of the tool {name!r} has no annotation; add one, such as `{argument}: str`"
             )
-        default = ... if parameter.default is parameter.empty else parameter.default
+        hint, default = supported(hints[argument]), parameter.default
         # The names of arguments are aliases, for a model does not take all of them as fields.
-        options: dict[str, Any] = {"alias": argument, "description": about.get(argument)}
-        fields[f"field_{number}"] = (supported(hints[argument]), Field(default, **options))
+        options: dict[str, Any] = dict.fromkeys(("alias", "validation_alias", "serialization_alias"), argument)
+        if isinstance(default, FieldInfo):
+            hint = Annotated[hint, default]
+        else:
+            options["default"] = ... if default is parameter.empty else default
+        # That of a `Field` stays, and any description given here, even None, would replace it.
+        if not any(isinstance(part, FieldInfo) and part.description for part in getattr(hint, "__metadata__", ())):
+            options["description"] = about.get(argument)
+        fields[f"field_{number}"] = (hint, Field(**options))
     try:
         model = create_model(
             "Arguments", __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=False), **fields

@@ -6,11 +6,14 @@ import json
 import random
 import sys
 from collections.abc import Callable, Iterator
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from ipaddress import IPv6Address
 from math import inf
+from pathlib import Path
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 import pytest
 from pydantic import (
@@ -138,6 +141,23 @@ def test_duplicates_are_valid_in_a_set_unless_its_values_are_few_or_counted() ->
     for items in (float, datetime, lower):
         with pytest.raises(ConfigurationError, match="a set with min_length above 1 whose values may be equal"):
             acceptor(Annotated[set[items], Field(min_length=2)])  # type: ignore[valid-type]
+
+
+@pytest.mark.parametrize("key", [float, Decimal, UUID, datetime, timedelta, IPv6Address, Path, HttpUrl, int | float])
+def test_keys_that_may_be_equal_are_not_counted(key: Any) -> None:
+    assert validator(dict[key, int]).validate_json('{"1":1}' if key in (float, Decimal) else "{}") is not None
+    acceptor(Annotated[dict[key, int], Field(min_length=1)])
+    with pytest.raises(ConfigurationError, match="a dict with min_length above 1 whose keys may be equal"):
+        acceptor(Annotated[dict[key, int], Field(min_length=2)])
+
+
+@pytest.mark.parametrize("key", [str, int, bool, date, Literal["1", "2"], EmailStr, int | str])
+def test_keys_that_differ_in_their_texts_are_counted(key: Any) -> None:
+    counted = Annotated[dict[key, int], Field(min_length=2)]
+    names = {bool: ("false", "true"), date: ("2026-01-01", "2026-01-02"), EmailStr: ("a@b.org", "c@b.org")}
+    one, two = names.get(key, ("1", "2"))
+    assert acceptor(counted)(f'{{"{one}":1,"{two}":2}}')
+    assert not acceptor(counted)(f'{{"{one}":1,"{one}":2}}')
 
 
 def test_a_model_that_describes_itself_keeps_its_schema() -> None:

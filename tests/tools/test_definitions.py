@@ -96,6 +96,26 @@ def test_arguments_are_what_pydantic_reads() -> None:
     assert TypeAdapter(Move).validate_python(dict(turn.calls[0].arguments)) == Move("e4")
 
 
+class Node(BaseModel):
+    """Add a node."""
+
+    name: str
+    children: list[Node] = []
+
+
+def test_a_recursive_model_has_its_properties_at_the_top() -> None:
+    found = parameters(Node)
+    assert found["type"] == "object"
+    assert found["properties"] == {
+        "name": {"type": "string"},
+        "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}, "default": []},
+    }
+    constraint = Tools([Node], choice="required").constraint(BYTES)
+    for children, legal in (('[{"name": "b"}]', True), ('[{"nam": "b"}]', False)):
+        call = f'<tool_call>\n{{"name": "Node", "arguments": {{"name": "a", "children": {children}}}}}\n</tool_call>'
+        assert constraint.matches(call) == legal
+
+
 def test_dicts_are_shown_as_they_were_given() -> None:
     inner = {"name": "f", "description": "D", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}
     whole = {"type": "function", "function": inner, "strict": True}
@@ -263,7 +283,7 @@ def test_fields_of_arguments_are_read_as_by_validate_call() -> None:
     def search(
         q: str = Field(description="What to look for.", min_length=3),
         limit: int = Field(default=5, ge=1, le=10, alias="most"),
-        kinds: list[str] = Field(default_factory=list),
+        kinds: list[str] = Field(default_factory=list),  # noqa: B008 (as with pydantic.validate_call)
         lang: Annotated[str, Field(description="The language.")] = "en",
         page: Annotated[int, Field(ge=0)] = 0,
     ) -> None:

@@ -17,6 +17,9 @@ from logitkit.json_schema.validated_text import ValidatedText, with_patterns
 
 Schema = dict[str, Any]
 
+# Formats of strings that are equal only if their texts are; of paths, addresses and moments, there are several texts.
+FORMATS_OF_ONE_TEXT = (None, "binary", "date", "email", "password")
+
 
 class ValidatedSchema(ValidatedConstraints, ValidatedText, ValidatedNumbers):
     """Generates the schema of the JSON texts that a validator accepts and that `dump_json` writes."""
@@ -110,17 +113,42 @@ class ValidatedSchema(ValidatedConstraints, ValidatedText, ValidatedNumbers):
     def dict_schema(self, schema: Any) -> Schema:
         """Return objects with names that the validator of the keys accepts."""
         found = super().dict_schema(schema | {"keys_schema": {"type": "any"}})
-        names = self._names(schema.get("keys_schema", {"type": "any"}))
+        keys = schema.get("keys_schema", {"type": "any"})
+        names = self._names(keys)
+        # A key that comes twice counts once.
+        if found.get("minProperties", 0) > 1 and not self._are_told_by_text(keys):
+            return self._refuse(
+                schema, "a dict with min_length above 1 whose keys may be equal although their texts differ"
+            )
         return {**found, "propertyNames": names} if names != {"type": "string"} and names else found
 
     def counter_schema(self, schema: Any) -> Schema:
         """Return objects with names that the validator of the keys accepts."""
         return {**self.dict_schema({**schema, "values_schema": {"type": "int"}}), "type": "object"}
 
+    def _are_told_by_text(self, keys: Any) -> bool:
+        """Whether keys are different if their names in JSON are."""
+        keys = self._defined(keys)
+        if keys["type"] in ("union", "tagged-union"):
+            choices = keys["choices"].values() if isinstance(keys["choices"], dict) else keys["choices"]
+            return all(self._are_told_by_text(c[0] if isinstance(c, tuple) else c) for c in choices)
+        if keys["type"] in ("function-after", "function-before", "function-wrap", "default", "nullable"):
+            told = self._are_told_by_text(keys["schema"])
+        elif keys["type"] == "str":
+            told = not (keys.get("to_lower") or keys.get("to_upper"))
+        else:
+            told = keys["type"] in ("any", "bool", "bytes", "date", "enum", "int", "literal")
+        # A path is a function of a string, too.
+        return told and self._resolved(self.generate_inner(keys)).get("format") in FORMATS_OF_ONE_TEXT
+
+    def _defined(self, schema: Any) -> Any:
+        while schema["type"] == "definition-ref" and schema["schema_ref"] in self._definitions:
+            schema = self._definitions[schema["schema_ref"]]
+        return schema
+
     def _names(self, keys: Any) -> Schema:
         """Return which names in JSON stand for some keys."""
-        while keys["type"] == "definition-ref" and keys["schema_ref"] in self._definitions:
-            keys = self._definitions[keys["schema_ref"]]
+        keys = self._defined(keys)
         if keys["type"] == "enum":
             numbers = keys.get("sub_type") == "int"
             values = [member.value for member in keys["members"] if numbers or isinstance(member.value, str)]

@@ -117,7 +117,13 @@ def parameters_of(function: Callable[..., Any], name: str) -> tuple[str, dict[st
 
 
 def without_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema without the titles that pydantic makes of names."""
+    """Return a schema without the titles that pydantic makes of names, and with the properties at its top.
+
+    Pydantic writes a recursive type as a reference to its definition, and chat templates do not follow one.
+    """
+    top = schema.get("$ref", "").removeprefix("#/$defs/")
+    if top in schema.get("$defs", {}):
+        schema = {**schema["$defs"][top], "$defs": schema["$defs"]}
     inside = schema.get("properties", {})
     properties = {
         name: {key: value for key, value in member.items() if key != "title"} if isinstance(member, dict) else member

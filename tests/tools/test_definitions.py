@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Required, TypedDict
 
@@ -183,6 +184,10 @@ def several(*a: int) -> None:
     """A tool that is refused."""
 
 
+def callback(a: Callable[[int], int]) -> None:
+    """A tool that is refused."""
+
+
 def function_type(a: BYTES) -> None:  # type: ignore[valid-type]
     """A tool that is refused."""
 
@@ -199,6 +204,11 @@ def function_type(a: BYTES) -> None:  # type: ignore[valid-type]
         ([positional], "positional-only"),
         ([several], "variadic"),
         ([function_type], "no JSON Schema|cannot be read"),
+        (
+            [callback],
+            "the arguments of the tool 'callback': schema is the type of all of them, which has no JSON Schema",
+        ),
+        ([{"name": "a", "parameters": []}], "the parameters of the tool 'a': schema is of type list"),
         ([lambda x: x], "the name of tools"),
         ([{"type": "code", "function": {"name": "f"}}], "allowed are 'function' and 'custom'"),
         ([{"type": "function"}], "has no 'name'"),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.python_types import schema_of
 from logitkit.languages.grammars import GrammarText
@@ -182,7 +182,12 @@ def _parameters(tool: Mapping[Any, Any], name: str) -> dict[str, Any]:
                 "OpenAI's dicts"
             )
         parameters = {"type": "object", "properties": {}}
-    loaded = load(parameters)
+    try:
+        loaded = load(parameters)
+    except UnsupportedSchema:
+        raise
+    except ConfigurationError as error:
+        raise ConfigurationError(f"the parameters of the tool {name!r}: {error}") from None
     kind = loaded.get("type", "object") if isinstance(loaded, dict) else "object"
     if kind != "object":
         raise ConfigurationError(

@@ -113,7 +113,12 @@ def parameters_of(function: Callable[..., Any], name: str) -> tuple[str, dict[st
     except (PydanticUserError, TypeError) as error:
         reason = str(error).partition("\n")[0]
         raise ConfigurationError(f"the arguments of the tool {name!r} have no JSON Schema ({reason})") from None
-    return description, without_titles(schema_of(model)), hints.get("return")
+    try:
+        schema = schema_of(model)
+    except ConfigurationError as error:
+        reason = str(error).replace(repr(model), "the type of all of them")
+        raise ConfigurationError(f"the arguments of the tool {name!r}: {reason}") from None
+    return description, without_titles(schema), hints.get("return")
 
 
 def without_titles(schema: dict[str, Any]) -> dict[str, Any]:

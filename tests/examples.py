@@ -35,7 +35,9 @@ def of_all(cases: Iterable[T], one_in: int, *, in_ci: int = 1) -> list[T]:
 
 
 def selected(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
-    """Return the values of a parameter in those tests of a file that run and use a fixture, which takes long for each.
+    """Return the values of a parameter in the tests that run, for a fixture that takes long to make for each value.
+
+    Only tests of the same file that use the fixture count.
 
     Args:
         request: The request of the fixture, which belongs to the file.

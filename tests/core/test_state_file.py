@@ -44,6 +44,15 @@ def test_a_state_is_what_it_was(saved: Path) -> None:
     assert logits.equal(BOTH.process_logits(state, torch.ones(2, 4), context())[1])
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_state_of_tensors_with_strides_is_saved(path: Path, rows: int) -> None:
+    """One number counts as contiguous with any stride."""
+    state = PENALTY.init_state(lk.Context.of([[1, 2]] * rows, 4))
+    wide = torch.tensor([[1.5, 0.0]] * rows, dtype=torch.float64)
+    lk.save_state(path, state._replace(penalty=wide[:, 0]), PENALTY)
+    assert lk.load_state(path, PENALTY).penalty.tolist() == [1.5] * rows
+
+
 def test_other_tools_can_read_the_file(saved: Path) -> None:
     tensors = safetensors.torch.load_file(saved)
     assert sorted(tensors) == [

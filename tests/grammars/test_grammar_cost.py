@@ -52,6 +52,10 @@ def costs(request: pytest.FixtureRequest) -> dict[str, tuple[str, float, float]]
     return {name: (said, seconds, megabytes) for name, said, seconds, megabytes in found}
 
 
+def test_those_that_are_compiled_are_among_them() -> None:
+    assert set(HOSTILE) > COMPILED
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_it_is_compiled_or_refused_soon(name: str, costs: dict[str, tuple[str, float, float]]) -> None:
     said, seconds, megabytes = costs[name]

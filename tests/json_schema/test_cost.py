@@ -92,7 +92,11 @@ def costs(request: pytest.FixtureRequest) -> dict[str, tuple[str, float, float]]
 
 
 pytestmark = pytest.mark.timeout(1800)
-"""The first test of this file compiles all of them."""
+"""The first test of this file compiles the schemas of all of them."""
+
+
+def test_those_that_are_compiled_are_among_them() -> None:
+    assert set(SCHEMAS) > COMPILED
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

@@ -30,6 +30,7 @@ def test_one(): ...
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("tests")
     shutil.copy(ROOT / "conftest.py", made)
+    (made / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     (made / "test_some.py").write_text(FILE, encoding="utf-8")
     return made
 
@@ -46,7 +47,8 @@ def collected(folder: Path, *options: str) -> list[str]:
         *options,
         "test_some.py",
     ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": paths}
     done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
     return [line for line in done.stdout.splitlines() if line.startswith("test_some.py::")]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import (
     MinPLogitsWarper,
@@ -23,6 +24,7 @@ import logitkit as lk
 from logitkit.runtime.host_logits import HostRow
 from logitkit.sampling import top_p
 from tests.batches import same_bits
+from tests.examples import examples
 from tests.processors.both_paths import both_paths, host, ordinary, tied
 from tests.processors.four_logits import NEVER
 
@@ -32,6 +34,11 @@ dtypes = st.sampled_from([torch.float32, torch.float16, torch.bfloat16])
 seeds = st.integers(0, 2**32)
 columns = st.sampled_from([1, 2, 5, 40, 1500])
 least = st.sampled_from([1, 2, 7])
+
+
+def likely_alone(some: int = top_p.SOME) -> Any:
+    """Let TopP sort likely tokens alone in short rows too, if there are many; `some` is at most the number of their columns."""
+    return mock.patch.multiple(top_p, MANY_COLUMNS=0, SAMPLED=1, SOME=some, FEW_LIKELY=1)
 
 
 @given(seeds, dtypes, columns, st.sampled_from([0.1, 0.3, 0.7, 1.0, 1.3, 2.5, 77.0]))
@@ -50,17 +57,27 @@ def test_top_k_is_that_of_transformers(seed: int, dtype: torch.dtype, width: int
 @given(seeds, columns, st.sampled_from([0.0, 0.001, 0.1, 0.5, 0.9, 0.95, 0.9999]), least)
 def test_top_p_is_that_of_transformers(seed: int, width: int, p: float, keep: int) -> None:
     warper = TopPLogitsWarper(p, min_tokens_to_keep=keep)
-    logits = ordinary(seed, width)
-    assert same_bits(both_paths(lk.TopP(p, keep), logits), warper(IDS, logits.clone()))
-    # Which of equal ones stay is left to torch.sort; how many do is not.
-    logits = tied(seed, width)
-    ours, theirs = both_paths(lk.TopP(p, keep), logits), warper(IDS, logits.clone())
+    for sorts in (nullcontext(), likely_alone(max(1, width // 4))):
+        with sorts:
+            logits = ordinary(seed, width)
+            assert same_bits(both_paths(lk.TopP(p, keep), logits), warper(IDS, logits.clone()))
+            # Which of equal ones stay is left to torch.sort; how many do is not.
+            logits = tied(seed, width)
+            ours, theirs = both_paths(lk.TopP(p, keep), logits), warper(IDS, logits.clone())
+            assert same_bits(ours.sort(1).values, theirs.sort(1).values)
+
+
+@given(seeds, st.sampled_from([1.0, 3.0, 5.0]), st.sampled_from([0.1, 0.5, 0.9, 0.99]), st.sampled_from([1, 4000]))
+@settings(max_examples=examples(60))
+def test_top_p_is_that_of_transformers_in_long_rows(seed: int, scale: float, p: float, keep: int) -> None:
+    logits = torch.randn(2, 30_011, generator=torch.Generator().manual_seed(seed)) * scale
+    logits[1] = logits[1].mul(8).round().div(8)
+    ours, theirs = (
+        both_paths(lk.TopP(p, keep), logits),
+        TopPLogitsWarper(p, min_tokens_to_keep=keep)(IDS, logits.clone()),
+    )
+    assert same_bits(ours[:1], theirs[:1])
     assert same_bits(ours.sort(1).values, theirs.sort(1).values)
-
-
-def likely_alone(some: int = top_p.SOME) -> Any:
-    """Let TopP sort likely tokens alone in short rows too, where that takes more time; `some` is less than their columns."""
-    return mock.patch.multiple(top_p, MANY_COLUMNS=0, SAMPLED=1, SOME=some)
 
 
 @given(

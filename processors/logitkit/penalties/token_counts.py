@@ -130,7 +130,8 @@ class TokenCounts(NamedTuple):
     def add_one_each(self, tokens: Tensor) -> TokenCounts:
         """Add [B] tokens on the CPU, for which there is room.
 
-        It happens at every step, so the rows are searched as one piece of memory; an array for each takes three times as long.
+        It happens at every step, so the rows are searched as one piece of memory; with an array for each, 32 rows take twice as
+        long.
         """
         number, size = self.number.tolist(), self.ids.shape[1]
         often, fresh = self.counts.shape[1] > 0, False
@@ -147,6 +148,8 @@ class TokenCounts(NamedTuple):
                 if not fresh:
                     ids, fresh = ids.copy(), True
                     known = ids.data
+                # One more id would be one of the next row.
+                assert number[row] < size, "a row has no room"
                 if place < end:
                     known[place + 1 : end + 1] = known[place:end]
                     if often:

@@ -27,8 +27,12 @@ __all__ = ["TopP", "TopPState"]
 # Likely tokens are sorted alone if they are at most this part of all. numpy sorts a whole row in the time of two softmaxes.
 FEW_LIKELY = 16
 
-# Every 64th token tells whether few tokens are likely. Shorter rows are sorted at once, in which numpy takes less time.
-SAMPLED, MANY_COLUMNS = 64, 20_000
+# Every 64th token tells whether few tokens are likely. Rows of fewer columns than these, which are more than SOME, are sorted at
+# once, which takes less time.
+SAMPLED, MANY_COLUMNS = 64, 10_000
+
+# The others may have this many times the spared probability by the sample, which mostly lacks the few most likely tokens.
+UNCERTAIN = 1.5
 
 # Half the distance from 1 to the next number of float32, by which an operation rounds. The other number is more than the
 # errors of an exponential, which in torch are up to 40 of these, of a quotient, and of a sum of the lanes of a vector together.
@@ -166,19 +170,20 @@ def cut_of_likely(row: HostRow, spared: float, least: int = 1) -> Cut | None:
 
 
 def _promising(row: HostRow, spared: float) -> list[int]:
-    """Return for which of SOME and V, which is greater, a cut among likely tokens is probable: they are few, and others spared.
+    """Return for which of SOME and the number of columns, rising, a cut among likely tokens is probable, by every 64th token.
 
-    In a flat row, in which thousands are nearly as likely as the best, there is none.
+    It is if these are few and all others together are spared. In a flat row, in which thousands are nearly as likely as the best,
+    it is for neither.
     """
     columns = len(row.scores)
-    chances = np.exp(row.scores[::SAMPLED].astype(np.float64) - row.top)
-    # Its greatest probability is hardly ever among those.
+    # In the middle of each 64, as special tokens have round numbers. The best token is hardly ever among these.
+    chances = np.exp(row.scores[SAMPLED // 2 :: SAMPLED].astype(np.float64) - row.top)
     whole = 1 + SAMPLED * float(chances.sum())
     found = []
     for among in (SOME, columns):
         unlikely = chances < spared / among * whole
         few = SAMPLED * (len(chances) - np.count_nonzero(unlikely)) <= columns // FEW_LIKELY
-        if few and SAMPLED * float(chances.sum(where=unlikely)) < spared * whole:
+        if few and SAMPLED * float(chances.sum(where=unlikely)) < UNCERTAIN * spared * whole:
             found.append(among)
     return found
 

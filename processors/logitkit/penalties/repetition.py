@@ -86,27 +86,34 @@ class OccurrencePenalty(HistoryProcessor[S]):
         return after
 
     def _by_rows(self, state: Any, logits: Tensor) -> Tensor:
-        host, penalty = HostLogits.of(logits), state.penalty.numpy()
-        # A row has tokens in one of them.
-        if state.occurred.ids.shape[1]:
-            self._change_rows_occurred(host, state.occurred, penalty)
+        host, occurred, penalty = HostLogits.of(logits), state.occurred, state.penalty.numpy()
+        # A row has tokens in its window, or here.
         if state.history.tokens.shape[1]:
             self._change_rows_window(host, state.history.tokens.numpy(), penalty)
-        return logits
-
-    def _change_rows_occurred(self, host: HostLogits, occurred: TokenCounts, penalty: NDArray[Any]) -> None:
-        """Change the logits of all tokens of rows without a window."""
+        if not occurred.ids.shape[1]:
+            return logits
         ids, counts, number = occurred.ids.numpy(), occurred.counts.numpy(), occurred.number.tolist()
-        most = max(number, default=0)
-        if len(number) >= MANY_ROWS and most <= FEW_IDS:
-            there = np.arange(most) < np.where(penalty == self.neutral, 0, number)[:, None]
-            of_id, places = filled(there)
-            often = counts[:, :most][places] if self.counts else None
-            self._change(host, of_id, ids[:, :most][places], penalty[of_id], often)
-            return
+        if len(number) >= MANY_ROWS and max(number) <= FEW_IDS:
+            self._change_rows_at_once(host, ids, counts, np.where(penalty == self.neutral, 0, number), penalty)
+            return logits
         for row, length in enumerate(number):
             if penalty[row] != self.neutral:
                 self._change(host, row, ids[row, :length], penalty[row], counts[row, :length] if self.counts else None)
+        return logits
+
+    def _change_rows_at_once(
+        self,
+        host: HostLogits,
+        ids: NDArray[np.int32],
+        counts: NDArray[np.int32],
+        number: NDArray[np.int64],
+        penalty: NDArray[Any],
+    ) -> None:
+        """Change the logits of the first `number` ids of each row."""
+        most = int(number.max())
+        row, places = filled(np.arange(most) < number[:, None])
+        often = counts[:, :most][places] if self.counts else None
+        self._change(host, row, ids[:, :most][places], penalty[row], often)
 
     def _change_rows_window(self, host: HostLogits, tokens: NDArray[np.int32], penalty: NDArray[Any]) -> None:
         """Change the logits of the tokens in windows, [B, N]."""

@@ -206,7 +206,7 @@ def function_type(a: BYTES) -> None:  # type: ignore[valid-type]
         ([function_type], "no JSON Schema|cannot be read"),
         (
             [callback],
-            "the arguments of the tool 'callback': schema is the type of all of them, which has no JSON Schema",
+            "the arguments of the tool 'callback': they have no JSON Schema",
         ),
         ([{"name": "a", "parameters": []}], "the parameters of the tool 'a': schema is of type list"),
         ([lambda x: x], "the name of tools"),

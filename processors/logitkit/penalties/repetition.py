@@ -119,14 +119,20 @@ class OccurrencePenalty(HistoryProcessor[S]):
         """Change the logits of the tokens in windows, [B, N]."""
         there = tokens >= 0
         there[penalty == self.neutral] = False
-        row, places = filled(there)
-        ids, often = tokens[places], None
-        if self.counts and len(tokens) == 1:
-            ids, often = np.unique(ids, return_counts=True)
-        elif self.counts:
-            pairs, often = np.unique(row << 32 | ids, return_counts=True)
-            row, ids = pairs >> 32, pairs & 0xFFFFFFFF
-        self._change(host, row, ids, penalty[row], often)
+        if not self.counts:
+            rows, places = filled(there)
+            self._change(host, rows, tokens[places], penalty[rows], None)
+            return
+        # Sorted, equal tokens of a row are neighbours; a run ends with its row.
+        ordered = np.sort(np.where(there, tokens, -1), axis=1)
+        begins = np.ones(ordered.shape, np.bool_)
+        np.not_equal(ordered[:, 1:], ordered[:, :-1], out=begins[:, 1:])
+        first = np.flatnonzero(begins)
+        ids, often = ordered.reshape(-1)[first], np.diff(first, append=ordered.size)
+        real = ids >= 0
+        # As in `filled`: one row for all takes less time.
+        row: Any = first[real] // tokens.shape[1] if len(tokens) > 1 else 0
+        self._change(host, row, ids[real], penalty[row], often[real])
 
     def _change(self, host: HostLogits, row: Any, ids: NDArray[Any], penalty: Any, often: NDArray[Any] | None) -> None:
         """Change the logits of some ids, of which there may be none.

@@ -149,7 +149,7 @@ class TokenCounts(NamedTuple):
                     ids, fresh = ids.copy(), True
                     known = ids.data
                 # One more id would be one of the next row.
-                assert number[row] < size, "a row has no room"
+                assert number[row] < size, "the row is full"
                 if place < end:
                     known[place + 1 : end + 1] = known[place:end]
                     if often:

@@ -116,7 +116,7 @@ def parameters_of(function: Callable[..., Any], name: str) -> tuple[str, dict[st
     try:
         schema = schema_of(model)
     except ConfigurationError as error:
-        reason = str(error).replace(repr(model), "the type of all of them")
+        reason = str(error).replace(f"schema is {model!r}, which has", "they have")
         raise ConfigurationError(f"the arguments of the tool {name!r}: {reason}") from None
     return description, without_titles(schema), hints.get("return")
 

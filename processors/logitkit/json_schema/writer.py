@@ -26,9 +26,11 @@ from logitkit.patterns.syntax import Alternate, Call, Characters, Node
 # A value that is nested deeper is called, so that no tree is deeper than the builders of automata can take.
 DEEPEST_INLINE = 12
 # A nested grammar with more characters has large parts that are used repeatedly written once, and called. One that calls
-# something anyway, as any value whatever is called, has a stack already, so that another call costs it little.
+# something has a stack, so that another call costs it little, and smaller parts are called too. Inside of a part, so many calls
+# of them may be open at once, as a row has room for a limited number.
 LARGE, LARGE_NESTED = 12_000, 1_500
-LARGE_PART, LARGE_NESTED_PART = 200, 100
+LARGE_PART, LARGE_NESTED_PART = 200, 25
+DEEPEST_SMALL = 6
 # Items in blocks are written in dozens of places, so they are called sooner. Such calls do not count as nesting.
 LARGE_IN_BLOCKS, LARGE_PART_IN_BLOCKS = 300, 20
 # More parts than this that begin in one place are not called for their size.
@@ -95,14 +97,20 @@ def nested_grammar_of(
         large, large_part, writer.flat = LARGE_IN_BLOCKS, LARGE_PART_IN_BLOCKS, blocks
     if writer.total(bottom_up, root) > large:
         uses = trimmed.uses(root)
+        if not called and any(uses[key] > 1 and writer.size(key) > large_part for key in bottom_up):
+            large_part = LARGE_NESTED_PART
         # A call of many parts at once is larger than what it saves.
         crowded = {key for keys in together if len(keys) > MOST_TOGETHER for key in keys}
         writer.forget()
+        open_calls: dict[Key, int] = {}
         for key in bottom_up:
+            open_calls[key] = max((open_calls.get(k, 0) for k in inside[number[key]]), default=0)
+            least = LARGE_PART if open_calls[key] >= DEEPEST_SMALL and not blocks else large_part
             # The part around it is measured later, and counts a call.
-            if uses[key] > 1 and key not in crowded and writer.size(key) > large_part:
+            if uses[key] > 1 and key not in crowded and writer.size(key) > least:
                 writer.flat |= {key} - called if blocks else set()
                 called.add(key)
+                open_calls[key] += 1
         called |= _with_those_beside(called, together)
     return writer.nested_grammar(bottom_up, root)
 

@@ -173,6 +173,9 @@ def test_a_schema_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert printed(capsys, "check-schema", given, "--text", '{"age":7}')["legal"] is True
     assert printed(capsys, "check-schema", f" {given}", "--text", '{"age":700}', status=1)["legal"] is False
     assert printed(capsys, "explain", "--schema", given, "--text", '{"age":7}')["legal"] is True
+    assert printed(capsys, "check-schema", "true", "--text", "[1]")["legal"] is True
+    assert main(["check-schema", "false "]) == 2
+    assert "no value satisfies the schema" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -327,6 +327,11 @@ def test_a_limit_closes_each_text() -> None:
         (lambda: Steps(lk.TopK(1), [1, 2]), ConfigurationError, "prompt 0 is 1; give a list of token ids"),
         (lambda: Steps(lk.TopK(1), "text"), ConfigurationError, "prompts are a str"),
         (lambda: Steps(lk.TopK(1), [["a"]]).process(np.ones((1, 3))), ConfigurationError, "prompt 0 has 'a'"),
+        (lambda: Steps(lk.TopK(1), [torch.tensor([2.7])]), ConfigurationError, "they need integers"),
+        (lambda: Steps(lk.TopK(1), [torch.tensor([[1, 2]])]), ConfigurationError, "prompt 0 is tensor"),
+        (lambda: Steps(lk.TopK(1), [[]], columns=3).commit(np.float32(1.7)), ConfigurationError, "give integers"),
+        (lambda: Steps(lk.TopK(1), [[]], columns=3).commit(torch.tensor(1.0)), ConfigurationError, "give integers"),
+        (lambda: Steps(lk.TopK(1), [[]], columns=3).commit(True), ConfigurationError, "tokens are True"),
         (lambda: Steps([lk.TopK(1)], [[1], [2]]), ConfigurationError, "1 processors for 2 prompts"),
         (lambda: Steps([lk.TopK(1)], [[1]]).add([[2]]), ConfigurationError, "processors are missing"),
         (lambda: Steps(lk.TopK(1), [[1]]).add([[2]], [lk.TopK(2)]), ConfigurationError, "all rows share one processor"),
@@ -356,6 +361,22 @@ def test_a_refused_call_changes_nothing() -> None:
     with pytest.raises(BatchMismatch):
         steps.process(np.zeros((3, vocabulary().size), np.float32))
     assert (steps.process(np.zeros((1, vocabulary().size), np.float32)) == first).all()
+
+
+@pytest.mark.parametrize("prompts", [[[-1]], [["x"]], [[0.5]], np.array([[0, -1]])])
+def test_a_refused_prompt_adds_nothing(prompts: Any) -> None:
+    steps = Steps(lk.Regex("b+", vocabulary()), [[5]])
+    with pytest.raises(ConfigurationError, match="prompt 0 has"):
+        steps.add(prompts)
+    assert len(steps) == 1
+    assert steps.process(np.zeros((1, vocabulary().size), np.float32)).shape == (1, vocabulary().size)
+
+
+def test_a_tuple_of_tokens_and_an_array_without_tokens_are_taken() -> None:
+    steps = Steps(lk.TopK(1), [np.array([]), (1, 2)], columns=4)
+    steps.commit((3, 1))
+    assert steps.context is not None
+    assert steps.context.lengths.tolist() == [1, 3]
 
 
 def more(steps: Steps) -> None:

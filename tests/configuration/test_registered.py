@@ -106,6 +106,7 @@ def test_the_published_schema_has_it() -> None:
             {"own_top_a": 1.5},
             r"config\['own_top_a'\] is 1.5; allowed is a value of \{\"type\": \"number\", \"minimum\": 0, \"maximum\": 1\}",
         ),
+        ({"own_top_a": 10**400}, r"config\['own_top_a'\] is 1000.*; allowed is a value of"),
         ({"own_top_a": True}, r"config\['own_top_a'\] is True; allowed is"),
         ({"own_top_a": float("nan")}, r"config\['own_top_a'\] is nan; allowed is"),
         ({"own_top_a": {"b": 1}}, r"config\['own_top_a'\] has the unknown key 'b'"),
@@ -183,6 +184,29 @@ def test_lists_and_objects_are_checked_to_their_ground() -> None:
             lk.from_config({"words": config}, vocabulary())
 
 
+def test_values_are_compared_and_nested_as_in_json() -> None:
+    class Tries(OwnTopA):
+        pass
+
+    lk.register(
+        "tries_values",
+        Tries,
+        parameters={"a": {"enum": [[1, {"b": 0}]]}},
+        role=lk.Role.BIAS,
+        examples=[{"a": [1, {"b": 0}]}],
+    )
+    assert lk.to_config(lk.from_config({"tries_values": {"a": [1, {"b": 0}]}}, vocabulary())) == {
+        "tries_values": [1, {"b": 0}]
+    }
+    with pytest.raises(ConfigurationError, match="allowed is a value of"):
+        lk.from_config({"tries_values": {"a": [1, {"b": False}]}}, vocabulary())
+    deep: list[Any] = []
+    for _ in range(900):
+        deep = [deep]
+    with pytest.raises(ConfigurationError, match="is nested more than 64 deep"):
+        lk.from_config({"tries_values": {"a": deep}}, vocabulary())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -200,6 +224,14 @@ def test_lists_and_objects_are_checked_to_their_ground() -> None:
         ),
         (("x", OwnTopA, {"parameters": {"a": {"pattern": "a"}}}), "the keyword 'pattern', which is not supported"),
         (("x", OwnTopA, {"parameters": {"a": 5}}), "the schema is of type int; pass a JSON Schema"),
+        (("x", OwnTopA, {"parameters": {"a": {"minimum": "x"}}}), "has 'minimum': 'x'; allowed is a number"),
+        (("x", OwnTopA, {"parameters": {"a": {"enum": 5}}}), "has 'enum': 5; allowed is a list of values"),
+        (("x", OwnTopA, {"parameters": {"a": {"anyOf": 5}}}), "has 'anyOf': 5; allowed is a list of schemas"),
+        (
+            ("x", OwnTopA, {"parameters": {"a": {"properties": 5}}}),
+            "has 'properties': 5; allowed is an object of schemas",
+        ),
+        (("x", OwnTopA, {"parameters": {"a": {"minLength": -1}}}), "has 'minLength': -1; allowed is an integer from 0"),
     ],
 )
 def test_what_cannot_be_registered(arguments: Any, message: str) -> None:

@@ -62,6 +62,12 @@ class WritesToTokens(NoDoubles):
         return after
 
 
+class WritesToLengths(NoDoubles):
+    def process_logits(self, state: Any, logits: Tensor, context: lk.Context) -> Any:
+        context.lengths.add_(1)
+        return state, logits
+
+
 @dataclass(frozen=True)
 class CountsItsCalls(NoDoubles):
     seen: Tensor = field(default_factory=lambda: torch.zeros(1), compare=False)
@@ -160,6 +166,7 @@ LAWS: dict[Callable[[], Any], str] = {
     WritesToState: r'"results keep their structure, dtype and shape": .*WritesToState.advance wrote to the state',
     WritesAroundTorch: '"arguments are left unchanged, except the logits": advance writes to the state',
     WritesToTokens: '"arguments are left unchanged, except the logits": advance writes to the tokens',
+    WritesToLengths: '"arguments are left unchanged, except the logits": process_logits writes to the lengths',
     CountsItsCalls: "a method changes the processor's attribute seen",
     WantsColumns: r"\"tokens may be \[B\] or \[B, T\]\"|IndexError",
     SeesTheLastColumnOnly: '"tokens may be|"-1 is not a token',

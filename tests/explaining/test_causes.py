@@ -127,6 +127,22 @@ def test_the_first_processor_of_a_chain_that_refuses_is_named() -> None:
     assert (first.legal, second.legal) == (1, 2)
 
 
+def test_only_the_end_is_left_in_a_row_that_a_stop_has_ended() -> None:
+    bytes_alone = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])
+    chain = lk.chain(lk.Regex("[0-9]{2}-a", bytes_alone), lk.StopStrings(["2"], bytes_alone))
+    state = chain.advance(
+        chain.init_state(lk.Context.of([[], []], vocabulary_size=257)), torch.tensor([[49, 50], [49, 51]])
+    )
+    assert [row.nonzero().flatten().tolist() for row in chain.allowed_tokens(state)] == [[256], [ord("-")]]
+    ended = lk.explain(chain, bytes_alone, [], [49, 50, 256])
+    assert ended.refusal is None
+    assert ended.complete
+    assert ended.steps[2].legal == 1
+    refusal = lk.explain(chain, bytes_alone, [], "12-").refusal
+    assert refusal is not None
+    assert (refusal.processor, refusal.expected, refusal.completion) == ("StopStrings", "the end", ())
+
+
 def test_completions_keep_to_the_bans_of_a_chain() -> None:
     found = lk.explain(lk.chain(lk.Regex("[12]{2}x", V), lk.BanTokens([1, 4])), V, [], [0])
     assert found.completion == (0, 3)

@@ -175,6 +175,13 @@ def test_half_of_a_character_is_refused(writer: Writer) -> None:
         writer("a \ud800")
 
 
+def test_half_of_a_character_is_not_appended() -> None:
+    state = continuous(*loaded("transformers"))("The", max_new_tokens=2)
+    for more in ("\ud800", ["a\ud800"]):
+        with pytest.raises(ConfigurationError, match="lone surrogate"):
+            state + more
+
+
 def test_masks_that_do_not_fit_are_refused(writer: Writer) -> None:
     ids = torch.tensor([[5, 6, 7], [5, 6, 7]])
     for prompt, mask, said in (

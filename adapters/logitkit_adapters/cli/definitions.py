@@ -192,10 +192,13 @@ def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[C
 
 def _read_json(given: str) -> str:
     """Return JSON that is an argument itself, or the text of a file."""
-    return given if given.lstrip()[:1] in ("{", "[") else _read(given)
+    # `true` and `false` are schemas too.
+    return given if given.lstrip()[:1] in ("{", "[") or given.strip() in ("true", "false") else _read(given)
 
 
 def _read(path: str) -> str:
+    if not path.strip():
+        raise UsageError("the argument is empty; give a file, or the definition itself")
     try:
         return text_argument(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8"))
     except (OSError, UnicodeDecodeError, argparse.ArgumentTypeError) as error:

@@ -13,6 +13,7 @@ from logitkit.batching import RowProcessors
 from logitkit.composition.chain import Chain
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.scalars import as_integer
+from logitkit.protocol.context import checked_prompt
 from logitkit_adapters.arrays import ids_to_torch
 
 __all__ = ["forced_ends", "prompt_lists", "row_numbers", "token_tensor"]
@@ -30,8 +31,13 @@ def token_tensor(tokens: Any, columns: int, device: torch.device) -> Tensor:
         ConfigurationError: They are something else, or one on the host is not an id and not -1.
     """
     rank = getattr(tokens, "ndim", None)
-    if rank == 0 or isinstance(tokens, int):
-        tokens, rank = [int(tokens)], 1
+    if rank == 0 or not hasattr(tokens, "__len__"):
+        number = as_integer(tokens)
+        if number is None:
+            raise ConfigurationError(f"tokens are {tokens!r:.60}; give integers, or one integer for a single row")
+        tokens, rank = [number], 1
+    elif isinstance(tokens, tuple):
+        tokens = [*tokens]
     found = ids_to_torch(tokens)
     shown = found.tensor.to(torch.int64)
     if rank == 1 or (rank is None and not isinstance(tokens[0] if tokens else None, list)):
@@ -76,18 +82,25 @@ def prompt_lists(prompts: Any) -> list[list[int]]:
     """Return prompts as lists of token ids.
 
     Raises:
-        ConfigurationError: They are neither a list with one list for each row, nor an array [B, P].
+        ConfigurationError: They are neither a list with one list for each row, nor an array [B, P], or an id is not an integer
+            from 0.
     """
     if isinstance(prompts, list | tuple):
-        for row, prompt in enumerate(prompts):
-            if isinstance(prompt, int) or not hasattr(prompt, "__iter__"):
-                raise ConfigurationError(f"prompt {row} is {prompt!r:.60}; give a list of token ids for each row")
-        return [[*map(int, prompt)] if hasattr(prompt, "dtype") else [*prompt] for prompt in prompts]
+        return [checked_prompt(row, _prompt_list(row, prompt)) for row, prompt in enumerate(prompts)]
     if getattr(prompts, "ndim", None) != 2:
         raise ConfigurationError(
             f"prompts are a {type(prompts).__name__}; give a list of token ids for each row, or an array of integers [B, P]"
         )
-    found: list[list[int]] = ids_to_torch(prompts).tensor.tolist()
+    return [checked_prompt(row, prompt) for row, prompt in enumerate(ids_to_torch(prompts).tensor.tolist())]
+
+
+def _prompt_list(row: int, prompt: Any) -> list[int]:
+    if getattr(prompt, "ndim", 1) != 1 or isinstance(prompt, str) or not hasattr(prompt, "__iter__"):
+        raise ConfigurationError(f"prompt {row} is {prompt!r:.60}; give a list of token ids for each row")
+    # A list without items becomes an array of floats.
+    found: list[int] = (
+        ids_to_torch(prompt).tensor[0].tolist() if hasattr(prompt, "dtype") and len(prompt) else [*prompt]
+    )
     return found
 
 

@@ -121,13 +121,19 @@ def allowed_tokens(
 ) -> Tensor:
     """Return the tokens that all constraints of a chain leave, [B, V] bool; see `conflicts` for the arguments.
 
+    In a row that a stop has ended, these are the EOS ids.
+
     Raises:
         ConfigurationError: No constraint has a vocabulary, and no columns are given.
     """
-    constraints = [(p, s) for p, s in zip(processors, states, strict=True) if role_of(p) is Role.CONSTRAINT]
+    pairs = list(zip(processors, states, strict=True))
+    constraints = [(p, s) for p, s in pairs if role_of(p) is Role.CONSTRAINT]
     first = leaves(tuple(states))[0]
     none = torch.zeros(len(first), dtype=torch.bool, device=first.device)
-    return legal_tokens(constraints, context_of_columns(constraints, none, columns), eos_ids)[0]
+    legal = legal_tokens(constraints, context_of_columns(constraints, none, columns), eos_ids)[0]
+    ends = torch.zeros(legal.shape[1], dtype=torch.bool, device=legal.device)
+    ends[[end for end in eos_ids if end < len(ends)]] = True
+    return torch.where(reduce(or_, fired_rows(pairs), none)[:, None], ends, legal)
 
 
 def context_of_columns(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "boolean": lambda v: isinstance(v, bool),
     "null": lambda v: v is None,
     "integer": lambda v: isinstance(v, int) and not isinstance(v, bool),
-    "number": lambda v: isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v),
+    # Integers beyond all floats are finite too, and cannot be converted.
+    "number": lambda v: (isinstance(v, int) and not isinstance(v, bool)) or (isinstance(v, float) and math.isfinite(v)),
     "array": lambda v: isinstance(v, list | tuple),
     "object": lambda v: isinstance(v, Mapping) and all(isinstance(key, str) for key in v),
 }
@@ -35,7 +37,7 @@ Refusal = tuple[tuple[str | int, ...], Any, Schema]
 # The demand of each keyword on a value, and the type of the values that it limits; None: of all types.
 CHECKS: dict[str, tuple[str | None, Callable[[Any, Schema], bool]]] = {
     "type": (None, lambda v, schema: not schema["type"] or any(TYPES[kind](v) for kind in _types(schema))),
-    "enum": (None, lambda v, schema: any(type(word) is type(v) and word == v for word in schema["enum"])),
+    "enum": (None, lambda v, schema: any(_are_same(word, v) for word in schema["enum"])),
     "anyOf": (None, lambda v, schema: any(not any(_refusals(inside, v)) for inside in schema["anyOf"])),
     "required": ("object", lambda v, schema: all(name in v for name in schema["required"])),
     "additionalProperties": (
@@ -54,6 +56,24 @@ CHECKS: dict[str, tuple[str | None, Callable[[Any, Schema], bool]]] = {
 
 ANNOTATIONS = ("title", "description", "default", "examples")
 KEYWORDS = (*CHECKS, "items", "properties", *ANNOTATIONS)
+
+# The arrays and objects that may be open at once in a value: each level is a call on Python's stack.
+DEEPEST = 64
+
+# The demand on the value of each keyword of a schema, and its description; the others hold schemas.
+_NUMBER = (TYPES["number"], "a number")
+_COUNT = (lambda v: TYPES["integer"](v) and v >= 0, "an integer from 0")
+_NAMES = (lambda v: TYPES["array"](v) and all(isinstance(name, str) for name in v), "a list of strings")
+VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "type": (lambda v: isinstance(v, str) or _NAMES[0](v), "a type or a list of types"),
+    "enum": (TYPES["array"], "a list of values"),
+    "anyOf": (TYPES["array"], "a list of schemas"),
+    "required": _NAMES,
+    "properties": (TYPES["object"], "an object of schemas"),
+    "additionalProperties": (TYPES["boolean"], "true or false"),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _NUMBER),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _COUNT),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,14 +101,16 @@ class DeclaredSchema(Form):
 
     def fits(self, value: object) -> bool:
         """Whether the schema allows a value."""
-        return not any(_refusals(self.given, value))
+        return _nesting(value) <= DEEPEST and not any(_refusals(self.given, value))
 
     def read(self, value: Any, place: Place) -> Any:
         """Return the value.
 
         Raises:
-            ConfigurationError: The schema does not allow it.
+            ConfigurationError: The schema does not allow it, or it is nested too deep.
         """
+        if _nesting(value) > DEEPEST:
+            raise ConfigurationError(f"{place.path} is nested more than {DEEPEST} deep; allowed are {DEEPEST} levels")
         for path, part, schema in _refusals(self.given, value):
             raise reduce(Place.inside, path, place).refuse(part, f"a value of {_shown(schema)}")
         return value
@@ -111,16 +133,36 @@ def _check_schema(schema: object, where: str) -> None:
                 f"{where} has the keyword {keyword!r}, which is not supported; allowed are {', '.join(KEYWORDS)}. Check "
                 "everything else in the factory, and raise a ValueError"
             )
+        if keyword in VALUES and not VALUES[keyword][0](schema[keyword]):
+            raise ConfigurationError(
+                f"{where} has {keyword!r}: {reprlib.repr(schema[keyword])}; allowed is {VALUES[keyword][1]}"
+            )
     for kind in _types(schema):
         if kind not in TYPES:
             raise ConfigurationError(f"{where} has the type {kind!r}; allowed are {', '.join(TYPES)}")
-    if not isinstance(schema.get("additionalProperties", False), bool):
-        raise ConfigurationError(f"{where} has a schema in additionalProperties; allowed are true and false")
     inner = {f"property {name!r}": inside for name, inside in schema.get("properties", {}).items()}
     inner |= {f"anyOf[{number}]": inside for number, inside in enumerate(schema.get("anyOf", ()))}
     inner |= {"items": schema["items"]} if "items" in schema else {}
     for name, inside in inner.items():
         _check_schema(inside, f"{where}, in {name},")
+
+
+def _nesting(value: Any) -> int:
+    """Return how many arrays and objects of a value are open at once, at most one more than `DEEPEST`."""
+    depth, level = 0, [value]
+    while depth <= DEEPEST and (level := [part for part in level if isinstance(part, list | tuple | Mapping)]):
+        depth += 1
+        level = [inside for part in level for inside in (part.values() if isinstance(part, Mapping) else part)]
+    return depth
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    """Whether two values are the same in JSON, where `true` is not 1, and 1.0 is not the same text as 1."""
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_are_same, one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_are_same(one[name], other[name]) for name in one)
+    return type(one) is type(other) and bool(one == other)
 
 
 def _types(schema: Schema) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def _leaves_arguments_unchanged(processor: Processor[Any], case: Case) -> None:
                 state = processor.advance(state, tokens)
             now = longer(context, case.committed()[:, : step + 1])
             now = with_guidance(processor, now, logits[step + 1])
-            with _kept("process_logits", state=state, guidance_logits=now.guidance_logits):
+            with _kept("process_logits", state=state, lengths=now.lengths, guidance_logits=now.guidance_logits):
                 processor.process_logits(state, logits[step + 1].clone(), now)
     name = changed(itself, contents(processor))
     if name is not None:

@@ -193,7 +193,9 @@ class _ExplainedRow:
         logits = torch.ones(1, self.vocabulary.size) if row is None else row.detach().float().reshape(1, -1).clone()
         legal = logits[0].numpy() > -np.inf
         effects, refuser, allowed = [], None, legal
-        for processor, state in self._parts:
+        # A stop takes precedence over all others: only the end is left in a row that it has ended.
+        stops = [(part, state) for part, state in self._parts if hasattr(part, "fired") and bool(part.fired(state))]
+        for processor, state in stops or self._parts:
             # Nothing here has the logits of a second pass.
             if processor is without or reads_guidance(processor) or (row is None and _needs_logits(processor)):
                 continue

@@ -144,7 +144,7 @@ class _RustReader:
         self.at += 1
         match letter:
             case ".":
-                return "[^]" if "s" in self.flags else letter
+                return "[^]" if "s" in self.flags else r"[^\n]"
             case "^":
                 return r"(?:^|(?<=\n))" if "m" in self.flags else letter
             case "$":

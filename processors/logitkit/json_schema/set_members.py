@@ -6,7 +6,7 @@ error. Of `set[list[int] | tuple[int, ...]]`, none is: pydantic reads `[1]` as t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = ["set_members"]
@@ -45,7 +45,7 @@ def set_members(schema: Any, definitions: Mapping[str, Any]) -> Any | None:
         >>> set_members({"type": "union", "choices": [{"type": "int"}, {"type": "list"}]}, {})
         {'type': 'union', 'choices': [{'type': 'int'}]}
     """
-    return _Members(definitions).of(schema, frozenset())
+    return _Members(definitions).of(schema)
 
 
 class _Members:
@@ -57,34 +57,45 @@ class _Members:
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
+        # The names of the types around the one that is looked at, of which all values are taken to have a hash, or none.
+        self._whole: set[str] = set()
+        self._none: set[str] = set()
+        # The names of types of which some value has no hash.
+        self._partial: set[str] = set()
 
-    def of(self, schema: Any, seen: frozenset[str]) -> Any | None:
-        """Return the part of a type, None if there is none; `seen` are the names of the types that it is in."""
+    def of(self, schema: Any) -> Any | None:
+        """Return the part of a type, None if there is none."""
         kind = schema["type"]
         if kind == "any":
             return {"type": "union", "choices": [{"type": scalar} for scalar in _SCALARS]}
         if kind == "union":
-            return self._of_union(schema, seen)
+            return self._of_union(schema)
         if kind == "nullable":
-            inner = self.of(schema["schema"], seen)
-            if inner is None:
-                return {"type": "none"}
-            return schema if inner is schema["schema"] else {**schema, "schema": inner}
+            inner = self.of(schema["schema"])
+            return {"type": "none"} if inner is None else _narrowed(schema, "schema", inner)
         if kind == "definition-ref":
-            name = schema["schema_ref"]
-            if name in seen or name not in self._definitions:
-                return None
-            defined = self._definitions[name]
-            inner = self.of(defined, seen | {name})
-            return schema if inner is defined else inner
+            return self._of_reference(schema)
         if kind in _WRAPPERS:
-            inner = self.of(schema["schema"], seen)
-            return inner if inner is None else schema if inner is schema["schema"] else {**schema, "schema": inner}
-        return schema if self._has_hash(schema, seen) else None
+            inner = self.of(schema["schema"])
+            return inner if inner is None else _narrowed(schema, "schema", inner)
+        return schema if self._has_hash(schema) else None
 
-    def _of_union(self, schema: Any, seen: frozenset[str]) -> Any | None:
+    def _of_reference(self, schema: Any) -> Any | None:
+        name = schema["schema_ref"]
+        if name in self._whole:
+            return schema
+        if name in self._none or name not in self._definitions:
+            return None
+        defined = self._definitions[name]
+        # A type inside of itself has a hash if the rest has one: first this is taken to be so.
+        if name not in self._partial and _with(self._whole, name, lambda: self.of(defined)) is defined:
+            return schema
+        self._partial.add(name)
+        return _with(self._none, name, lambda: self.of(defined))
+
+    def _of_union(self, schema: Any) -> Any | None:
         choices = [choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"]]
-        found = [self.of(choice, seen) for choice in choices]
+        found = [self.of(choice) for choice in choices]
         # A text that a choice without a hash reads may not be left to another choice.
         taken = frozenset[str]().union(
             *[
@@ -95,7 +106,7 @@ class _Members:
         )
         kept = [part for part in found if part is not None and not self._brackets(part) & taken]
         is_whole = len(kept) == len(choices) and all(a is b for a, b in zip(kept, choices, strict=True))
-        return schema if is_whole else {**schema, "choices": kept} if kept else None
+        return schema if is_whole else _narrowed(schema, "choices", kept) if kept else None
 
     def _brackets(self, schema: Any, seen: frozenset[str] = frozenset()) -> frozenset[str]:
         """Return the brackets with which the texts of a type may begin."""
@@ -113,24 +124,41 @@ class _Members:
             return self._brackets(self._definitions[name], seen | {name})
         return _BRACKETS.get(kind, _EITHER)
 
-    def _has_hash(self, schema: Any, seen: frozenset[str]) -> bool:
+    def _has_hash(self, schema: Any) -> bool:
         """Whether all values of a type have a hash."""
         kind = schema["type"]
         if kind == "tuple":
-            return all(self.of(item, seen) is item for item in schema["items_schema"])
+            return all(self.of(item) is item for item in schema["items_schema"])
         if kind == "tagged-union":
-            return all(self._has_hash(choice, seen) for choice in schema["choices"].values())
-        if kind == "json-or-python":
-            return self.of(schema["json_schema"], seen) is schema["json_schema"]
+            return all(self._has_hash(choice) for choice in schema["choices"].values())
+        if kind in ("json-or-python", "lax-or-strict"):
+            inner = schema[_INNER[kind]]
+            return self.of(inner) is inner
         if kind in ("model", "dataclass", "named-tuple"):
-            fields = _fields(schema)
-            return schema["cls"].__hash__ is not None and all(self.of(field, seen) is field for field in fields)
+            return schema["cls"].__hash__ is not None and all(self.of(field) is field for field in _fields(schema))
         return kind not in _UNHASHABLE
 
 
+def _narrowed(given: Any, key: str, inside: Any) -> Any:
+    """Return a type with other types inside, under a key: the type itself if it has these, else one without a name."""
+    if given[key] is inside:
+        return given
+    return {**{name: value for name, value in given.items() if name != "ref"}, key: inside}
+
+
+def _with(names: set[str], name: str, find: Callable[[], Any]) -> Any:
+    names.add(name)
+    try:
+        return find()
+    finally:
+        names.discard(name)
+
+
 def _fields(schema: Any) -> list[Any]:
-    """Return the types of the fields of a class."""
+    """Return the types of the fields of a class, or the type that a root model holds."""
     while schema["type"] not in ("model-fields", "dataclass-args", "named-tuple"):
+        if schema.get("root_model"):
+            return [schema["schema"]]
         schema = schema["schema"]
     fields = schema["fields"]
     return [field["schema"] for field in (fields.values() if isinstance(fields, dict) else fields)]

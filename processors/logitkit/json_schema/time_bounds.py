@@ -13,10 +13,13 @@ __all__ = ["DURATION", "clock_beyond", "day_beyond", "duration_beyond"]
 
 _MICROSECOND = timedelta(microseconds=1)
 _UP_TO_59 = "(?:[1-9]|[1-5][0-9])"
+# Years have at most this many digits.
+MOST_DIGITS = 6
+
 _FRACTION = r"(?:\.[0-9]{1,6})?"
 # A unit that is 0 is not written, except in `PT0S`.
 _CLOCK = rf"(?:(?:[1-9]|1[0-9]|2[0-3])H)?(?:{_UP_TO_59}M)?(?:{_UP_TO_59}{_FRACTION}S|0\.[0-9]{{1,6}}S)?"
-_DAYS = "(?:[1-9][0-9]{0,5}Y)?(?:(?:[1-9][0-9]?|[12][0-9]{2}|3[0-5][0-9]|36[0-4])D)?"
+_DAYS = f"(?:[1-9][0-9]{{0,{MOST_DIGITS - 1}}}Y)?(?:(?:[1-9][0-9]?|[12][0-9]{{2}}|3[0-5][0-9]|36[0-4])D)?"
 DURATION = f"^(?:PT0S|-?P(?!$){_DAYS}(?:T(?!$){_CLOCK})?)$"
 """Durations as pydantic writes them: years of 365 days, days, hours, minutes and seconds."""
 
@@ -135,7 +138,8 @@ def _numbers_beyond(number: int, smaller: bool) -> Iterator[str]:
         first = re.sub(r"^\[0", "[", choice)
         if first != "[]":
             yield f"{first}[0-9]{{{len(text) - len(choice.partition('[')[0]) - 1}}}"
-    if not smaller:
-        yield f"[1-9][0-9]{{{len(text) if number else 0},5}}"
-    elif len(text) > 1:
-        yield f"[1-9][0-9]{{0,{len(text) - 2}}}"
+    digits = len(text) if number else 0
+    if smaller and digits > 1:
+        yield f"[1-9][0-9]{{0,{digits - 2}}}"
+    elif not smaller and digits < MOST_DIGITS:
+        yield f"[1-9][0-9]{{{digits},{MOST_DIGITS - 1}}}"

@@ -47,12 +47,13 @@ _USER = f"(?:[A-Za-z0-9._~!$&*+-]|{_ESCAPED})"
 _HOSTED = ("http", "https", "ws", "wss", "ftp")
 
 
-def url(schemes: Sequence[str] | None, longest: int | None) -> str:
+def url(schemes: Sequence[str] | None, longest: int | None, hosted_only: bool = False) -> str:
     """Return the pattern of URLs. With a maximum, they have no user; with a large one, a path may take a part of it only.
 
     Args:
         schemes: The allowed schemes, None for any.
         longest: The maximum number of characters, None for no maximum.
+        hosted_only: Whether there must be a host.
 
     Example:
         >>> import re
@@ -77,10 +78,14 @@ def url(schemes: Sequence[str] | None, longest: int | None) -> str:
     file = f"file:///{text('/', 0.6)}"
     if schemes is not None:
         escaped = "|".join(re.escape(name) for name in schemes if name != "file")
-        return f"^(?:{'|'.join([*([file] if 'file' in schemes else []), *([f'(?:{escaped}){hosted}'] if escaped else [])])})$"
+        files = [file] if "file" in schemes and not hosted_only else []
+        return f"^(?:{'|'.join([*files, *([f'(?:{escaped}){hosted}'] if escaped else [])])})$"
     known = "|".join(_HOSTED)
     # The hosts of other schemes are not parsed; without a host it may be, for example, `urn:isbn:1`.
-    other = rf"(?://[A-Za-z0-9.-]+{_PORT}{path}|[{_CHARACTER}]{text('/', 0.6)}{tail})"
+    other = rf"//[A-Za-z0-9.-]+{_PORT}{path}"
+    if hosted_only:
+        return f"^(?:(?:{known}){hosted}|(?!(?:{known}|file):)[a-z][a-z0-9+.-]*:{other})$"
+    other = rf"(?:{other}|[{_CHARACTER}]{text('/', 0.6)}{tail})"
     return f"^(?:(?:{known}){hosted}|{file}|(?!(?:{known}|file):)[a-z][a-z0-9+.-]*:{other})$"
 
 

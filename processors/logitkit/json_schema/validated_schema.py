@@ -49,7 +49,7 @@ class ValidatedSchema(ValidatedConstraints, ValidatedText, ValidatedNumbers):
 
     def enum_schema(self, schema: Any) -> Schema:
         """Return the values that JSON has."""
-        members = [member for member in schema["members"] if _is_scalar(member.value)]
+        members = [member for member in schema["members"] if _is_json(member.value)]
         if not members:
             return self._refuse(schema, f"{schema['cls']!r}, of which JSON has no value")
         return super().enum_schema(schema | {"members": members})
@@ -121,6 +121,10 @@ class ValidatedSchema(ValidatedConstraints, ValidatedText, ValidatedNumbers):
                 schema, "a dict with min_length above 1 whose keys may be equal although their texts differ"
             )
         return {**found, "propertyNames": names} if names != {"type": "string"} and names else found
+
+    def ordered_dict_schema(self, schema: Any) -> Schema:
+        """Return objects with names that the validator of the keys accepts."""
+        return self.dict_schema(schema)
 
     def counter_schema(self, schema: Any) -> Schema:
         """Return objects with names that the validator of the keys accepts."""
@@ -197,10 +201,14 @@ class ValidatedSchema(ValidatedConstraints, ValidatedText, ValidatedNumbers):
         return self._without_other_names(schema["fields"].items(), super().typed_dict_schema(schema))
 
     def dataclass_args_schema(self, schema: Any) -> Schema:
-        """Return objects without other names of a field."""
-        return self._without_other_names(
-            [(f["name"], f) for f in schema["fields"]], super().dataclass_args_schema(schema)
-        )
+        """Return objects without other names of a field, and without fields that the class refuses (`init=False`).
+
+        Most classes ignore what is given for such a field, and `dump_json` writes it.
+        """
+        forbids = "forbid" in (schema.get("extra_behavior"), self._config.extra)
+        fields = [field for field in schema["fields"] if field.get("init", True) or not forbids]
+        found = super().dataclass_args_schema(schema | {"fields": fields})
+        return self._without_other_names([(field["name"], field) for field in fields], found)
 
     def _without_other_names(self, fields: Any, found: Schema) -> Schema:
         """Forbid names by which a field is also read, because the schema would allow any value there."""
@@ -211,8 +219,10 @@ class ValidatedSchema(ValidatedConstraints, ValidatedText, ValidatedNumbers):
             if alias is None:
                 continue
             paths = [[alias]] if isinstance(alias, str) else alias if isinstance(alias[0], list) else [alias]
-            if not by_name and name in found.get("required", ()) and all(len(path) > 1 for path in paths):
-                self._refuse(field, f"the field {name!r}, which is read from inside another one (AliasPath)")
+            if not by_name and all(len(path) > 1 for path in paths):
+                if name in found.get("required", ()):
+                    self._refuse(field, f"the field {name!r}, which is read from inside another one (AliasPath)")
+                properties.pop(name, None)
             for other in [*(path[0] for path in paths), *([name] if by_name else [])]:
                 properties.setdefault(other, False)
         return found
@@ -220,6 +230,14 @@ class ValidatedSchema(ValidatedConstraints, ValidatedText, ValidatedNumbers):
 
 def _is_scalar(value: object) -> bool:
     return value is None or isinstance(value, str | int | float)
+
+
+def _is_json(value: object) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    if isinstance(value, dict):
+        return all(isinstance(name, str) and _is_json(inside) for name, inside in value.items())
+    return _is_scalar(value)
 
 
 def _name_pattern(found: Mapping[str, Any]) -> str | None:

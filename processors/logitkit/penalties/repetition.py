@@ -131,7 +131,7 @@ class OccurrencePenalty(HistoryProcessor[S]):
         ids, often = ordered.reshape(-1)[first], np.diff(first, append=ordered.size)
         real = ids >= 0
         # As in `filled`: one row for all takes less time.
-        row: Any = first[real] // tokens.shape[1] if len(tokens) > 1 else 0
+        row: Any = first[real] // tokens.shape[1] if len(tokens) != 1 else 0
         self._change(host, row, ids[real], penalty[row], often[real])
 
     def _change(self, host: HostLogits, row: Any, ids: NDArray[Any], penalty: Any, often: NDArray[Any] | None) -> None:

@@ -67,7 +67,7 @@ class Context:
         Raises:
             ConfigurationError: An id is not an integer, or is negative.
         """
-        prompts = [_checked_ids(row, prompt) for row, prompt in enumerate(prompts)]
+        prompts = [checked_prompt(row, prompt) for row, prompt in enumerate(prompts)]
         where = torch.device(device)
         lengths = torch.from_numpy(np.array([len(p) for p in prompts], np.int64))
         return cls(
@@ -130,7 +130,12 @@ def largest(limits: Sequence[int | None]) -> int | None:
     return max(known) if len(known) == len(limits) else None
 
 
-def _checked_ids(row: int, prompt: Sequence[int]) -> list[int]:
+def checked_prompt(row: int, prompt: Sequence[int]) -> list[int]:
+    """Return the token ids of a row's prompt.
+
+    Raises:
+        ConfigurationError: One is not an integer from 0.
+    """
     ids = list(prompt)
     # A long prompt is checked as one array, since a loop over its ids is slow.
     if set(map(type, ids)) <= {int} and min(ids, default=0) >= 0:

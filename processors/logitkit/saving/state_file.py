@@ -44,7 +44,8 @@ def save_state(path: str | os.PathLike[str], state: Any, processor: Processor[An
 
     Raises:
         ConfigurationError: `processor` is not a processor, or `state` and `processor` are swapped.
-        StateFileError: The state does not belong to this processor.
+        StateFileError: The state has another structure than those of this processor. That its automaton belongs to the processor
+            is checked when it is loaded.
         StaleAutomaton: The state outlived the processor that its automaton belongs to.
         OSError: The file cannot be written.
 
@@ -79,16 +80,18 @@ def load_state(path: str | os.PathLike[str], processor: Processor[Any], device: 
 
     Args:
         path: The file.
-        processor: A processor equal to the one that the state was saved with. Every automaton of the state must belong to it or
-            to another processor that is in use on `device` and stays alive; at least one must belong to it, unless no row is
-            constrained.
+        processor: A processor equal to the one that the state was saved with. Numbers among its parameters are not compared; a
+            state that holds them, as one of a penalty does, goes on with its own. Every automaton of the state must belong to
+            this processor or to another one that is in use on `device` and stays alive; at least one must belong to this one,
+            unless no row is constrained.
         device: The device of the returned state.
 
     Returns:
         The state; it continues like the state that was saved.
 
     Raises:
-        StateFileError: The file is truncated, corrupt, not a saved state, of a newer version, or belongs to another processor.
+        StateFileError: The file is truncated, corrupt, not a saved state, of a newer version, or belongs to a processor of
+            another kind, or with other automata.
         OSError: The file cannot be read.
 
     Example:

@@ -69,7 +69,18 @@ class TextTokenizer:
         self.tokenizer = tokenizer
 
     def encode(self, text: str, with_special_tokens: bool = False) -> list[int]:
-        """Return the tokens of a text; special tokens, such as BOS, only on request."""
+        """Return the tokens of a text; special tokens, such as BOS, only on request.
+
+        Raises:
+            ConfigurationError: The text has a lone surrogate.
+        """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ConfigurationError(
+                f"a text has the lone surrogate {text[error.start]!r} as its character {error.start}, which is half of a "
+                "character; give text that UTF-8 can encode"
+            ) from None
         found = _call(self.tokenizer.encode, text, add_special_tokens=with_special_tokens)
         found = getattr(found, "ids", found)
         return [int(i) for i in found]

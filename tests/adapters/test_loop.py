@@ -327,7 +327,7 @@ def test_a_limit_closes_each_text() -> None:
         (lambda: Steps(lk.TopK(1), [1, 2]), ConfigurationError, "prompt 0 is 1; give a list of token ids"),
         (lambda: Steps(lk.TopK(1), "text"), ConfigurationError, "prompts are a str"),
         (lambda: Steps(lk.TopK(1), [["a"]]).process(np.ones((1, 3))), ConfigurationError, "prompt 0 has 'a'"),
-        (lambda: Steps(lk.TopK(1), [torch.tensor([2.7])]), ConfigurationError, "they need integers"),
+        (lambda: Steps(lk.TopK(1), [torch.tensor([2.7])]), ConfigurationError, "prompt 0 has 2.7"),
         (lambda: Steps(lk.TopK(1), [torch.tensor([[1, 2]])]), ConfigurationError, "prompt 0 is tensor"),
         (lambda: Steps(lk.TopK(1), [[]], columns=3).commit(np.float32(1.7)), ConfigurationError, "give integers"),
         (lambda: Steps(lk.TopK(1), [[]], columns=3).commit(torch.tensor(1.0)), ConfigurationError, "give integers"),

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from importlib.metadata import EntryPoint
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 import torch
 
 import logitkit as lk
 from logitkit.configuration import registry
+from logitkit.configuration.declared_schema import DeclaredSchema
 from logitkit.errors import ConfigurationError, LogitkitError, ProcessorError
 from tests.own import UNIT, EveryNth, OwnTopA
 from tests.registry import vocabulary
@@ -184,6 +189,17 @@ def test_lists_and_objects_are_checked_to_their_ground() -> None:
             lk.from_config({"words": config}, vocabulary())
 
 
+def test_bounds_may_be_numbers_of_any_kind() -> None:
+    for bound in (np.int64(1), np.float32(1), Fraction(1), Decimal(1), -math.inf):
+        form = DeclaredSchema({"type": "number", "minimum": bound})
+        assert form.fits(2)
+        # A float of numpy is not compared with an integer beyond all floats.
+        assert form.fits(10**400) is not isinstance(bound, np.floating)
+    assert DeclaredSchema({"enum": [[1.0], {"a": 2.0}]}).fits([1])
+    assert DeclaredSchema({"enum": [[1.0], {"a": 2.0}]}).fits({"a": 2})
+    assert not DeclaredSchema({"enum": [[1.0], {"a": 2.0}]}).fits([True])
+
+
 def test_values_are_compared_and_nested_as_in_json() -> None:
     class Tries(OwnTopA):
         pass
@@ -231,7 +247,7 @@ def test_values_are_compared_and_nested_as_in_json() -> None:
             ("x", OwnTopA, {"parameters": {"a": {"properties": 5}}}),
             "has 'properties': 5; allowed is an object of schemas",
         ),
-        (("x", OwnTopA, {"parameters": {"a": {"minLength": -1}}}), "has 'minLength': -1; allowed is an integer from 0"),
+        (("x", OwnTopA, {"parameters": {"a": {"minLength": -1}}}), "has 'minLength': -1; allowed is a number from 0"),
     ],
 )
 def test_what_cannot_be_registered(arguments: Any, message: str) -> None:

@@ -143,6 +143,20 @@ def test_only_the_end_is_left_in_a_row_that_a_stop_has_ended() -> None:
     assert (refusal.processor, refusal.expected, refusal.completion) == ("StopStrings", "the end", ())
 
 
+@pytest.mark.parametrize(
+    ("others", "left"), [([lk.ForcedTokens([49, 50, 51])], [51]), ([lk.BanTokens([256])], [257]), ([], [256, 257])]
+)
+def test_a_stop_lifts_no_ban_and_no_forced_token(others: list[Any], left: list[int]) -> None:
+    two_ends = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), None, None], eos_ids=[256, 257])
+    chain = lk.chain(lk.StopStrings(["2"], two_ends), *others, lk.Regex("[0-9]+", two_ends))
+    state = chain.advance(chain.init_state(lk.Context.of([[]], vocabulary_size=258)), torch.tensor([[49, 50]]))
+    _, logits = chain.process_logits(state, torch.zeros(1, 258), lk.Context.of([[]], vocabulary_size=258))
+    assert (logits > -torch.inf).nonzero()[:, 1].tolist() == left
+    assert chain.allowed_tokens(state).nonzero()[:, 1].tolist() == left
+    for token in (51, 256, 257):
+        assert (lk.explain(chain, two_ends, [], [49, 50, token]).refusal is None) == (token in left)
+
+
 def test_completions_keep_to_the_bans_of_a_chain() -> None:
     found = lk.explain(lk.chain(lk.Regex("[12]{2}x", V), lk.BanTokens([1, 4])), V, [], [0])
     assert found.completion == (0, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from datetime import date, timedelta
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import (
@@ -14,16 +14,19 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    FileUrl,
     RootModel,
     TypeAdapter,
     UrlConstraints,
     ValidationError,
+    create_model,
 )
 from pydantic.dataclasses import dataclass
 from typing_extensions import TypeAliasType
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
+from logitkit.json_schema.set_members import set_members
 from tests.json_schema.acceptance import BYTES
 
 FROZEN = ConfigDict(frozen=True)
@@ -77,6 +80,26 @@ class OfEverything(Enum):
     OBJECT = {"a": [None, 1.5]}  # noqa: RUF012
 
 
+class FrozenA(BaseModel):
+    model_config = FROZEN
+    kind: Literal["a"]
+
+
+class WithoutHash(BaseModel):
+    kind: Literal["b"]
+    inside: tuple[WithoutHash, ...] = ()
+
+
+class FrozenC(BaseModel):
+    model_config = FROZEN
+    kind: Literal["c"]
+
+
+class ReadByTheNameOfAnother(BaseModel):
+    x: int = Field(1, validation_alias=AliasPath("y", "a"))
+    z: int = Field(3, validation_alias="x")
+
+
 YEARS = timedelta(days=365 * 100_000)
 
 CASES: list[tuple[Any, tuple[str, ...]]] = [
@@ -97,6 +120,8 @@ CASES: list[tuple[Any, tuple[str, ...]]] = [
         for constraint in (
             UrlConstraints(host_required=True),
             UrlConstraints(default_port=80),
+            UrlConstraints(default_port=0),
+            UrlConstraints(default_host=""),
             UrlConstraints(default_host="h"),
         )
     ],
@@ -104,6 +129,10 @@ CASES: list[tuple[Any, tuple[str, ...]]] = [
         Annotated[AnyUrl, UrlConstraints(allowed_schemes=["file", "http"], host_required=True)],
         ('"file:///x"', '"http://a/"'),
     ),
+    (Annotated[FileUrl, UrlConstraints(default_host="h")], ('"file:///x"', '"foo:bar"')),
+    (ReadByTheNameOfAnother, ('{"x":2}', "{}")),
+    (set[Annotated[FrozenA | FrozenC, Field(discriminator="kind")]], ('[{"kind":"a"}]', '[{"kind":"b"}]')),
+    (set[Annotated[FrozenA | WithoutHash, Field(discriminator="kind")] | int], ("[1]", '[{"kind":"b"}]')),
     (ReadFromInside, ('{"a":5}', "{}")),
     (Annotated[timedelta, Field(ge=YEARS)], ('"P100000Y"', '"P99999Y"', '"P200000Y"', '"P1Y"')),
     (Annotated[timedelta, Field(gt=YEARS)], ('"P100000Y"', '"P100000Y1D"')),
@@ -138,3 +167,18 @@ def test_a_url_of_files_cannot_be_asked_for_a_host() -> None:
     given = Annotated[AnyUrl, UrlConstraints(allowed_schemes=["file"], host_required=True)]
     with pytest.raises(ConfigurationError, match="of the scheme 'file' alone that must have a host"):
         lk.JsonSchema(given, BYTES)
+
+
+def test_models_that_refer_to_each_other_are_looked_at_in_turn() -> None:
+    """Following each path through them would take a factorial number of steps."""
+    names = [f"M{number}" for number in range(14)]
+    fields: dict[str, Any] = {name.lower(): (f"{name} | None", None) for name in names}
+    models = {name: create_model(name, __config__=FROZEN, **fields) for name in names}
+    for model in models.values():
+        model.model_rebuild(_types_namespace=models)
+    assert set_members(models["M0"].__pydantic_core_schema__["schema"], _definitions(models["M0"])) is not None
+
+
+def _definitions(model: type[BaseModel]) -> dict[str, Any]:
+    schema: Any = model.__pydantic_core_schema__
+    return {inside["ref"]: inside for inside in schema["definitions"]}

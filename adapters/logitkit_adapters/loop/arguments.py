@@ -97,10 +97,7 @@ def prompt_lists(prompts: Any) -> list[list[int]]:
 def _prompt_list(row: int, prompt: Any) -> list[int]:
     if getattr(prompt, "ndim", 1) != 1 or isinstance(prompt, str) or not hasattr(prompt, "__iter__"):
         raise ConfigurationError(f"prompt {row} is {prompt!r:.60}; give a list of token ids for each row")
-    # A list without items becomes an array of floats.
-    found: list[int] = (
-        ids_to_torch(prompt).tensor[0].tolist() if hasattr(prompt, "dtype") and len(prompt) else [*prompt]
-    )
+    found: list[int] = prompt.tolist() if hasattr(prompt, "tolist") else [*prompt]
     return found
 
 

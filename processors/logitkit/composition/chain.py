@@ -160,6 +160,8 @@ class Chain(NotAHook):
     def allowed_tokens(self, state: tuple[Any, ...], columns: int | None = None) -> Tensor:
         """Return the tokens that all constraints of the chain leave: [B, V] bool, none in a row in conflict.
 
+        In a row that a stop has ended before its text is complete, these are the EOS ids.
+
         Args:
             state: The state of B rows.
             columns: The number of columns of the logits, if it is not the size of a vocabulary.

@@ -121,7 +121,7 @@ def allowed_tokens(
 ) -> Tensor:
     """Return the tokens that all constraints of a chain leave, [B, V] bool; see `conflicts` for the arguments.
 
-    In a row that a stop has ended, these are the EOS ids.
+    In a row that a stop has ended before its text is complete, these are the EOS ids.
 
     Raises:
         ConfigurationError: No constraint has a vocabulary, and no columns are given.
@@ -133,7 +133,8 @@ def allowed_tokens(
     legal = legal_tokens(constraints, context_of_columns(constraints, none, columns), eos_ids)[0]
     ends = torch.zeros(legal.shape[1], dtype=torch.bool, device=legal.device)
     ends[[end for end in eos_ids if end < len(ends)]] = True
-    return torch.where(reduce(or_, fired_rows(pairs), none)[:, None], ends, legal)
+    over = reduce(or_, fired_rows(pairs), none) & ~legal.any(1)
+    return torch.where(over[:, None], ends, legal)
 
 
 def context_of_columns(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import reduce
+from numbers import Real
 from typing import Any
 
 from logitkit.errors import ConfigurationError
@@ -37,7 +39,7 @@ Refusal = tuple[tuple[str | int, ...], Any, Schema]
 # The demand of each keyword on a value, and the type of the values that it limits; None: of all types.
 CHECKS: dict[str, tuple[str | None, Callable[[Any, Schema], bool]]] = {
     "type": (None, lambda v, schema: not schema["type"] or any(TYPES[kind](v) for kind in _types(schema))),
-    "enum": (None, lambda v, schema: any(_are_same(word, v) for word in schema["enum"])),
+    "enum": (None, lambda v, schema: any(type(word) is type(v) and _are_same(word, v) for word in schema["enum"])),
     "anyOf": (None, lambda v, schema: any(not any(_refusals(inside, v)) for inside in schema["anyOf"])),
     "required": ("object", lambda v, schema: all(name in v for name in schema["required"])),
     "additionalProperties": (
@@ -60,14 +62,19 @@ KEYWORDS = (*CHECKS, "items", "properties", *ANNOTATIONS)
 # The arrays and objects that may be open at once in a value: each level is a call on Python's stack.
 DEEPEST = 64
 
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
+
+
 # The demand on the value of each keyword of a schema, and its description; the others hold schemas.
-_NUMBER = (TYPES["number"], "a number")
-_COUNT = (lambda v: TYPES["integer"](v) and v >= 0, "an integer from 0")
-_NAMES = (lambda v: TYPES["array"](v) and all(isinstance(name, str) for name in v), "a list of strings")
+_NUMBER = (lambda v: isinstance(v, Real | Decimal) and not isinstance(v, bool), "a number")
+_COUNT = (lambda v: _NUMBER[0](v) and v >= 0, "a number from 0")
+_NAMES = (lambda v: _is_list(v) and all(isinstance(name, str) for name in v), "a list of strings")
 VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "type": (lambda v: isinstance(v, str) or _NAMES[0](v), "a type or a list of types"),
-    "enum": (TYPES["array"], "a list of values"),
-    "anyOf": (TYPES["array"], "a list of schemas"),
+    "enum": (_is_list, "a list of values"),
+    "anyOf": (_is_list, "a list of schemas"),
     "required": _NAMES,
     "properties": (TYPES["object"], "an object of schemas"),
     "additionalProperties": (TYPES["boolean"], "true or false"),
@@ -152,17 +159,19 @@ def _nesting(value: Any) -> int:
     depth, level = 0, [value]
     while depth <= DEEPEST and (level := [part for part in level if isinstance(part, list | tuple | Mapping)]):
         depth += 1
-        level = [inside for part in level for inside in (part.values() if isinstance(part, Mapping) else part)]
+        inside = [part for whole in level for part in (whole.values() if isinstance(whole, Mapping) else whole)]
+        # In Python, parts may be shared.
+        level = [*{id(part): part for part in inside}.values()]
     return depth
 
 
 def _are_same(one: Any, other: Any) -> bool:
-    """Whether two values are the same in JSON, where `true` is not 1, and 1.0 is not the same text as 1."""
+    """Whether two values are equal in JSON, where `true` is not 1."""
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_are_same, one, other))
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(_are_same(one[name], other[name]) for name in one)
-    return type(one) is type(other) and bool(one == other)
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def _types(schema: Schema) -> tuple[str, ...]:
@@ -186,4 +195,8 @@ def _refusals(schema: Schema, value: Any, path: tuple[str | int, ...] = ()) -> I
 def _allows(schema: Schema, value: Any) -> bool:
     """Whether a schema allows a value, apart from the items of an array and the members of an object."""
     checks = [CHECKS[keyword] for keyword in schema if keyword in CHECKS]
-    return all(holds(value, schema) for kind, holds in checks if kind is None or TYPES[kind](value))
+    try:
+        return all(holds(value, schema) for kind, holds in checks if kind is None or TYPES[kind](value))
+    except OverflowError:
+        # A number of numpy is not compared with an integer beyond all floats.
+        return False

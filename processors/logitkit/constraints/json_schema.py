@@ -64,7 +64,8 @@ class JsonSchema(Constraint):
             names in an object, a row remembers those that it has written.
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
             within this many new tokens, not counting EOS. If the context has too little room, a shortest text is written.
-        max_depth: The maximum number of open brackets in recursive parts; in some schemas, the outermost does not count.
+        max_depth: The maximum number of open brackets in recursive parts, and in those that a large schema uses repeatedly; in
+            some schemas, the outermost does not count.
         resources: The documents that a `$ref` may lead to besides the schema itself: schemas by URI, or a `pathlib.Path` to a
             folder of JSON files. A URI may be relative to the `$id` of the schema. Nothing is fetched, and meta-schemas are
             built in. Only the documents that are referred to are kept.

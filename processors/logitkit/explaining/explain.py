@@ -187,15 +187,20 @@ class _ExplainedRow:
         legal = self._pass(0).legal
         return any(bool(legal[end]) for end in self.ends if end < len(legal))
 
-    def _pass(self, token: int, row: Tensor | None = None, without: Processor[Any] | None = None) -> _Pass:
+    def _pass(
+        self,
+        token: int,
+        row: Tensor | None = None,
+        without: Processor[Any] | None = None,
+        parts: list[tuple[Processor[Any], Any]] | None = None,
+    ) -> _Pass:
+        """Return what a pass does: that of some parts, with their states, or of all but one."""
         context = self.context.at(self.context.prompt_lengths + len(self.history))
         # Not 0, of which a repetition penalty changes nothing.
         logits = torch.ones(1, self.vocabulary.size) if row is None else row.detach().float().reshape(1, -1).clone()
         legal = logits[0].numpy() > -np.inf
         effects, refuser, allowed = [], None, legal
-        # A stop takes precedence over all others: only the end is left in a row that it has ended.
-        stops = [(part, state) for part, state in self._parts if hasattr(part, "fired") and bool(part.fired(state))]
-        for processor, state in stops or self._parts:
+        for processor, state in self._parts if parts is None else parts:
             # Nothing here has the logits of a second pass.
             if processor is without or reads_guidance(processor) or (row is None and _needs_logits(processor)):
                 continue
@@ -219,6 +224,11 @@ class _ExplainedRow:
             elif legal[token]:
                 refuser, allowed = processor, now
             legal = now
+        if parts is None and not legal.any():
+            # The end is left in a row that a stop has ended, though its text is incomplete.
+            stops = [(part, state) for part, state in self._parts if hasattr(part, "fired") and bool(part.fired(state))]
+            if stops:
+                return self._pass(token, row, without, stops)
         return _Pass(legal, tuple(effects), refuser, allowed)
 
     def _refusal(self, processor: Processor[Any], allowed: NDArray[np.bool_], token: int) -> Refusal:

@@ -6,7 +6,7 @@ error. Of `set[list[int] | tuple[int, ...]]`, none is: pydantic reads `[1]` as t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 __all__ = ["set_members"]
@@ -57,11 +57,13 @@ class _Members:
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
-        # The names of the types around the one that is looked at, of which all values are taken to have a hash, or none.
-        self._whole: set[str] = set()
-        self._none: set[str] = set()
-        # The names of types of which some value has no hash.
-        self._partial: set[str] = set()
+        # The names of types of which all values have a hash. A type inside of itself has one if the rest has, so all are taken to
+        # be so at first, and those for which that is wrong are left out until no more are.
+        self._whole = {*definitions}
+        # The names of the other types around the one that is looked at.
+        self._around: set[str] = set()
+        while wrong := {name for name in self._whole if self.of(definitions[name]) is not definitions[name]}:
+            self._whole -= wrong
 
     def of(self, schema: Any) -> Any | None:
         """Return the part of a type, None if there is none."""
@@ -84,14 +86,12 @@ class _Members:
         name = schema["schema_ref"]
         if name in self._whole:
             return schema
-        if name in self._none or name not in self._definitions:
+        if name in self._around or name not in self._definitions:
             return None
-        defined = self._definitions[name]
-        # A type inside of itself has a hash if the rest has one: first this is taken to be so.
-        if name not in self._partial and _with(self._whole, name, lambda: self.of(defined)) is defined:
-            return schema
-        self._partial.add(name)
-        return _with(self._none, name, lambda: self.of(defined))
+        self._around.add(name)
+        found = self.of(self._definitions[name])
+        self._around.discard(name)
+        return found
 
     def _of_union(self, schema: Any) -> Any | None:
         choices = [choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"]]
@@ -130,7 +130,7 @@ class _Members:
         if kind == "tuple":
             return all(self.of(item) is item for item in schema["items_schema"])
         if kind == "tagged-union":
-            return all(self._has_hash(choice) for choice in schema["choices"].values())
+            return all(self.of(choice) is choice for choice in schema["choices"].values())
         if kind in ("json-or-python", "lax-or-strict"):
             inner = schema[_INNER[kind]]
             return self.of(inner) is inner
@@ -144,14 +144,6 @@ def _narrowed(given: Any, key: str, inside: Any) -> Any:
     if given[key] is inside:
         return given
     return {**{name: value for name, value in given.items() if name != "ref"}, key: inside}
-
-
-def _with(names: set[str], name: str, find: Callable[[], Any]) -> Any:
-    names.add(name)
-    try:
-        return find()
-    finally:
-        names.discard(name)
 
 
 def _fields(schema: Any) -> list[Any]:

@@ -47,13 +47,14 @@ _USER = f"(?:[A-Za-z0-9._~!$&*+-]|{_ESCAPED})"
 _HOSTED = ("http", "https", "ws", "wss", "ftp")
 
 
-def url(schemes: Sequence[str] | None, longest: int | None, hosted_only: bool = False) -> str:
+def url(schemes: Sequence[str] | None, longest: int | None, *, files: bool = True, opaque: bool = True) -> str:
     """Return the pattern of URLs. With a maximum, they have no user; with a large one, a path may take a part of it only.
 
     Args:
         schemes: The allowed schemes, None for any.
         longest: The maximum number of characters, None for no maximum.
-        hosted_only: Whether there must be a host.
+        files: Whether the scheme may be `file`, whose URLs have no host here.
+        opaque: Whether others may have no host, as `urn:isbn:1`.
 
     Example:
         >>> import re
@@ -78,15 +79,14 @@ def url(schemes: Sequence[str] | None, longest: int | None, hosted_only: bool = 
     file = f"file:///{text('/', 0.6)}"
     if schemes is not None:
         escaped = "|".join(re.escape(name) for name in schemes if name != "file")
-        files = [file] if "file" in schemes and not hosted_only else []
-        return f"^(?:{'|'.join([*files, *([f'(?:{escaped}){hosted}'] if escaped else [])])})$"
+        local = [file] if "file" in schemes and files else []
+        return f"^(?:{'|'.join([*local, *([f'(?:{escaped}){hosted}'] if escaped else [])])})$"
     known = "|".join(_HOSTED)
     # The hosts of other schemes are not parsed; without a host it may be, for example, `urn:isbn:1`.
     other = rf"//[A-Za-z0-9.-]+{_PORT}{path}"
-    if hosted_only:
-        return f"^(?:(?:{known}){hosted}|(?!(?:{known}|file):)[a-z][a-z0-9+.-]*:{other})$"
-    other = rf"(?:{other}|[{_CHARACTER}]{text('/', 0.6)}{tail})"
-    return f"^(?:(?:{known}){hosted}|{file}|(?!(?:{known}|file):)[a-z][a-z0-9+.-]*:{other})$"
+    other = rf"(?:{other}|[{_CHARACTER}]{text('/', 0.6)}{tail})" if opaque else other
+    before = f"{file}|" if files else ""
+    return f"^(?:(?:{known}){hosted}|{before}(?!(?:{known}|file):)[a-z][a-z0-9+.-]*:{other})$"
 
 
 def _domain(bounded: bool) -> str:

@@ -222,7 +222,8 @@ class ValidatedSchema(ValidatedConstraints, ValidatedText, ValidatedNumbers):
             if not by_name and all(len(path) > 1 for path in paths):
                 if name in found.get("required", ()):
                     self._refuse(field, f"the field {name!r}, which is read from inside another one (AliasPath)")
-                properties.pop(name, None)
+                if all(other.get("validation_alias") != name for _, other in fields):
+                    properties.pop(name, None)
             for other in [*(path[0] for path in paths), *([name] if by_name else [])]:
                 properties.setdefault(other, False)
         return found

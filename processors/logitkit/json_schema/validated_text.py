@@ -82,13 +82,13 @@ class ValidatedText(GenerateJsonSchema):
     def url_schema(self, schema: Any) -> Schema:
         """Return URLs of the allowed schemes."""
         longest, schemes = schema.get("max_length"), schema.get("allowed_schemes")
-        # A default can only be put into a URL that may have a host.
-        hosted = any(
-            schema.get(name) not in (None, False) for name in ("host_required", "default_host", "default_port")
-        )
-        if hosted and schemes == ["file"]:
+        host, port = schema.get("default_host"), schema.get("default_port")
+        # A file has no port.
+        files = not schema.get("host_required") and port is None and host != ""
+        if not files and schemes == ["file"]:
             raise refused("a URL of the scheme 'file' alone that must have a host")
-        found = _text(patterns.url(schemes, longest, hosted), **{_URL: True})
+        # A default can only be put into a URL that may have a host.
+        found = _text(patterns.url(schemes, longest, files=files, opaque=files and host is None), **{_URL: True})
         return (
             found if longest is None or longest >= patterns.SHORT_URL else {**found, "allOf": [{"maxLength": longest}]}
         )

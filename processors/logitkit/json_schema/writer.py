@@ -27,7 +27,7 @@ from logitkit.patterns.syntax import Alternate, Call, Characters, Node
 DEEPEST_INLINE = 12
 # A nested grammar with more characters has large parts that are used repeatedly written once, and called. One that calls
 # something has a stack, so that another call costs it little, and smaller parts are called too. As a row has room for a limited
-# number of open calls, small parts are called only if fewer than `DEEPEST_SMALL` calls may be open inside of them.
+# number of open calls, small parts are called only if fewer than `DEEPEST_SMALL` calls for size may be open inside.
 LARGE, LARGE_NESTED = 12_000, 1_500
 LARGE_PART, LARGE_NESTED_PART = 200, 25
 DEEPEST_SMALL = 6

@@ -14,6 +14,8 @@ from torch.nn.functional import pad
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.parameters.scalars import as_integer
 
+MOST_ID = 2**63 - 1
+
 __all__ = ["Context", "concatenate_context", "context_to", "largest", "padded", "select_context"]
 
 
@@ -138,15 +140,15 @@ def checked_prompt(row: int, prompt: Sequence[int]) -> list[int]:
     """
     ids = list(prompt)
     # A long prompt is checked as one array, since a loop over its ids is slow.
-    if set(map(type, ids)) <= {int} and min(ids, default=0) >= 0:
+    if set(map(type, ids)) <= {int} and min(ids, default=0) >= 0 and max(ids, default=0) <= MOST_ID:
         return ids
     return [_checked_id(row, i) for i in ids]
 
 
 def _checked_id(row: int, given: object) -> int:
     found = as_integer(given)
-    if found is None or found < 0:
-        raise ConfigurationError(f"prompt {row} has {given!r}; allowed are token ids, integers from 0")
+    if found is None or not 0 <= found <= MOST_ID:
+        raise ConfigurationError(f"prompt {row} has {given!r:.60}; allowed are token ids, integers from 0")
     return found
 
 

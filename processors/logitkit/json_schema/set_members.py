@@ -57,13 +57,10 @@ class _Members:
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
-        # The names of types of which all values have a hash. A type inside of itself has one if the rest has, so all are taken to
-        # be so at first, and those for which that is wrong are left out until no more are.
-        self._whole = {*definitions}
+        # The names of types of which all values have a hash; None until a type refers to another one.
+        self._whole: set[str] | None = None
         # The names of the other types around the one that is looked at.
         self._around: set[str] = set()
-        while wrong := {name for name in self._whole if self.of(definitions[name]) is not definitions[name]}:
-            self._whole -= wrong
 
     def of(self, schema: Any) -> Any | None:
         """Return the part of a type, None if there is none."""
@@ -84,6 +81,12 @@ class _Members:
 
     def _of_reference(self, schema: Any) -> Any | None:
         name = schema["schema_ref"]
+        if self._whole is None:
+            # A type inside of itself has a hash if the rest of it has. So all are taken to have one, and those for which that is
+            # wrong are left out until no more are.
+            whole = self._whole = {*self._definitions}
+            while wrong := {n for n in whole if self.of(self._definitions[n]) is not self._definitions[n]}:
+                whole -= wrong
         if name in self._whole:
             return schema
         if name in self._around or name not in self._definitions:
@@ -151,6 +154,9 @@ def _fields(schema: Any) -> list[Any]:
     while schema["type"] not in ("model-fields", "dataclass-args", "named-tuple"):
         if schema.get("root_model"):
             return [schema["schema"]]
+        if "schema" not in schema:
+            # It describes itself.
+            return []
         schema = schema["schema"]
     fields = schema["fields"]
     return [field["schema"] for field in (fields.values() if isinstance(fields, dict) else fields)]

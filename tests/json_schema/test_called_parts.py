@@ -11,9 +11,12 @@ import pytest
 import logitkit as lk
 from logitkit.compiler.nested_grammars.unfolding import Unfolding
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
+from logitkit.errors import ConfigurationError
+from logitkit.json_schema import writer
 from logitkit.json_schema.compile import schema_grammar
 from logitkit.json_schema.document import load
 from logitkit.languages import json_schema, tag
+from tests.json_schema.acceptance import BYTES
 from tests.json_schema.canonical import canonical
 from tests.json_schema.judge import judge
 
@@ -123,3 +126,41 @@ def test_what_has_no_finite_value_begins_nothing() -> None:
         assert legal == ('kids":{' not in text and "loop" not in text), text
     assert constraint.matches('{"kids":[{"kids":[]}]}')
     assert judge(schema).is_valid({"kids": [{"kids": []}]})
+
+
+def uses_small_parts() -> dict[str, Any]:
+    """Return an open object, which calls any value, with members that use a small object many times."""
+    point = {
+        "type": "object",
+        "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}, "label": {"enum": ["left", "right"]}},
+        "required": ["x", "y"],
+        "additionalProperties": False,
+    }
+    pairs = {f"pair{i}": {"enum": [f"{i} pairs of a kind of their own"]} for i in range(60)}
+    return {"type": "object", "properties": {"any": {}, **{f"at{i}": point for i in range(40)}, **pairs}}
+
+
+def test_small_parts_are_called_where_there_is_a_stack() -> None:
+    schema = uses_small_parts()
+    rules = len(schema_grammar(load(schema), SCHEMA_LIMITS).nested_grammar.rules)
+    with mock.patch.object(writer, "LARGE_NESTED_PART", 100):
+        assert rules == 1 + len(schema_grammar(load(schema), SCHEMA_LIMITS).nested_grammar.rules)
+    constraint = lk.JsonSchema(schema, BYTES)
+    for one in ({"at3": {"x": 1, "y": 2}}, {"at3": {"x": 1}}, {"at0": {"x": 1, "y": 2, "label": "left"}, "at1": 1}):
+        assert constraint.matches(canonical(one)) == judge(schema).is_valid(one)
+
+
+def test_few_calls_of_small_parts_are_open_at_once() -> None:
+    """A row has room for a limited number of them."""
+    definitions: dict[str, Any] = {"p0": {"type": "object", "properties": {"a_long_name": {"type": "integer"}}}}
+    for i in range(1, 40):
+        inside = {"$ref": f"#/$defs/p{i - 1}"}
+        definitions[f"p{i}"] = {**needs(first_name=inside, other_name=inside), "additionalProperties": False}
+    schema = {"$defs": definitions, "$ref": "#/$defs/p39"}
+    assert lk.JsonSchema(schema, BYTES).automaton.nesting.max_depth == 32
+    with (
+        mock.patch.object(writer, "DEEPEST_SMALL", 99),
+        pytest.raises(ConfigurationError, match="nests at most 32 deep"),
+    ):
+        # Another text, as the automaton of the first one is kept.
+        lk.JsonSchema({**schema, "title": "again"}, BYTES)

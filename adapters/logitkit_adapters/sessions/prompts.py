@@ -11,6 +11,7 @@ from torch import Tensor
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.scalars import as_integer
+from logitkit.vocabulary.marker import encoded
 from logitkit_adapters.sessions.media_prompt import media_parts, refuse_media
 
 __all__ = ["Prompt", "chats_of", "check_messages", "no_template", "read_prompts", "stands_for_several"]
@@ -218,13 +219,7 @@ def _encoded(text: str, encode: Callable[[str], Sequence[int]] | None) -> list[i
         raise ConfigurationError(
             f"prompt is the text {reprlib.repr(text)}, but there is no tokenizer; give one, or give token ids"
         )
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ConfigurationError(
-            f"a prompt has the lone surrogate {text[error.start]!r} as its character {error.start}, which is half of a "
-            "character; give text that UTF-8 can encode"
-        ) from None
+    encoded("a prompt", text)
     return _checked_ids([*encode(text)])
 
 

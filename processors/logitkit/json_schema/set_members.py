@@ -63,7 +63,7 @@ class _Members:
         self._around: set[str] = set()
 
     def of(self, schema: Any) -> Any | None:
-        """Return the part of a type, None if there is none."""
+        """Return the part of a type whose values have a hash, or None if there is none."""
         kind = schema["type"]
         if kind == "any":
             return {"type": "union", "choices": [{"type": scalar} for scalar in _SCALARS]}
@@ -85,8 +85,11 @@ class _Members:
             # A type inside of itself has a hash if the rest of it has. So all are taken to have one, and those for which that is
             # wrong are left out until no more are.
             whole = self._whole = {*self._definitions}
+            # Until then, a part of another one is of no use.
+            self._around = {*self._definitions}
             while wrong := {n for n in whole if self.of(self._definitions[n]) is not self._definitions[n]}:
                 whole -= wrong
+            self._around.clear()
         if name in self._whole:
             return schema
         if name in self._around or name not in self._definitions:

@@ -83,7 +83,7 @@ class ValidatedText(GenerateJsonSchema):
         """Return URLs of the allowed schemes."""
         longest, schemes = schema.get("max_length"), schema.get("allowed_schemes")
         host, port = schema.get("default_host"), schema.get("default_port")
-        # A file has no port.
+        # The URL of a file has no port, and its host can be empty only if nothing asks for one.
         files = not schema.get("host_required") and port is None and host != ""
         if not files and schemes == ["file"]:
             raise refused("a URL of the scheme 'file' alone that must have a host")

@@ -14,7 +14,8 @@ from torch.nn.functional import pad
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.parameters.scalars import as_integer
 
-MOST_ID = 2**63 - 1
+# Ids are kept as int64.
+LARGEST_ID = 2**63 - 1
 
 __all__ = ["Context", "concatenate_context", "context_to", "largest", "padded", "select_context"]
 
@@ -140,14 +141,14 @@ def checked_prompt(row: int, prompt: Sequence[int]) -> list[int]:
     """
     ids = list(prompt)
     # A long prompt is checked as one array, since a loop over its ids is slow.
-    if set(map(type, ids)) <= {int} and min(ids, default=0) >= 0 and max(ids, default=0) <= MOST_ID:
+    if set(map(type, ids)) <= {int} and min(ids, default=0) >= 0 and max(ids, default=0) <= LARGEST_ID:
         return ids
     return [_checked_id(row, i) for i in ids]
 
 
 def _checked_id(row: int, given: object) -> int:
     found = as_integer(given)
-    if found is None or not 0 <= found <= MOST_ID:
+    if found is None or not 0 <= found <= LARGEST_ID:
         raise ConfigurationError(f"prompt {row} has {given!r:.60}; allowed are token ids, integers from 0")
     return found
 

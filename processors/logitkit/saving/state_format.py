@@ -82,7 +82,8 @@ def digest(description: str, tensors: dict[str, Tensor]) -> str:
     for path in sorted(tensors):
         tensor = tensors[path]
         total.update(f"\n{path} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        # Through bytes, because numpy has no bfloat16. Of one number, any strides count as contiguous, so that it is copied.
+        # As bytes, because numpy has no bfloat16. It is copied even if torch says that it is contiguous: a tensor of one number
+        # may have any strides then, and those cannot be viewed as bytes.
         plain = tensor.clone(memory_format=torch.contiguous_format).reshape(-1)
         total.update(plain.view(torch.uint8).numpy().tobytes())
     return total.hexdigest()

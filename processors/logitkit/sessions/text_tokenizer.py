@@ -9,6 +9,7 @@ from typing import Any
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.scalars import as_integer
+from logitkit.vocabulary.marker import encoded
 
 __all__ = ["MOST_LEFT", "REPLACEMENT", "TextTokenizer", "check_same_tokenizer"]
 
@@ -74,13 +75,7 @@ class TextTokenizer:
         Raises:
             ConfigurationError: The text has a lone surrogate.
         """
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ConfigurationError(
-                f"a text has the lone surrogate {text[error.start]!r} as its character {error.start}, which is half of a "
-                "character; give text that UTF-8 can encode"
-            ) from None
+        encoded("text", text)
         found = _call(self.tokenizer.encode, text, add_special_tokens=with_special_tokens)
         found = getattr(found, "ids", found)
         return [int(i) for i in found]
